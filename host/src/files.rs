@@ -1,0 +1,84 @@
+//! Files that are either wholly there or not at all.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use fs_err as fs;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// Replaces `path` with `bytes` in one step: a reader sees the old content or the new, also after a
+/// crash or on a full disk. The folder must exist.
+///
+/// # Errors
+/// Whatever the file system says; the old content is then untouched.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()));
+    let mut temporary = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder).map_err(named)?;
+    temporary.write_all(bytes).map_err(named)?;
+    temporary.as_file().sync_all().map_err(named)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        temporary.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(named)?;
+    }
+    temporary.persist(path).map_err(|error| named(error.error))?;
+    if let Ok(folder) = fs::File::open(folder) {
+        // Some file systems refuse to sync a folder; the rename itself has happened.
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+/// Writes `value` as indented JSON with a final newline, atomically.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec_pretty(value)?;
+    bytes.push(b'\n');
+    write_atomic(path, &bytes)
+}
+
+/// SHA-256 of a file as lower-case hex, read in pieces.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn sha256_of(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0_u8; 1 << 20];
+    loop {
+        let read = io::Read::read(&mut file, &mut buffer)?;
+        if read == 0 {
+            return Ok(hex::encode(hasher.finalize()));
+        }
+        hasher.update(&buffer[..read]);
+    }
+}
+
+/// SHA-256 of bytes as lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_leaves_the_old_content() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("report.json");
+        write_atomic(&path, b"old").expect("first write");
+        assert!(write_atomic(&folder.path().join("missing/report.json"), b"new").is_err());
+        write_atomic(&path, b"new").expect("second write");
+        assert_eq!(std::fs::read(&path).expect("read"), b"new");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("list").count(), 1, "no temporary file stays");
+    }
+}

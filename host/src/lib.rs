@@ -1,0 +1,11 @@
+//! Delegate Doctor: finds where a lowered PyTorch model really spends its time, repairs the fallbacks
+//! that matter with sandboxed rules, and keeps a repair only when the target proves it.
+
+pub mod evidence;
+pub mod files;
+pub mod gates;
+pub mod graph;
+pub mod interrupt;
+pub mod target;
+pub mod tensor;
+pub mod torch;
