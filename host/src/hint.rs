@@ -1,0 +1,31 @@
+//! Advice beside an error: what the reader can do next, and the long text behind a short message.
+//!
+//! Every error type that can reach a user implements [`Hint`]; an error that wraps another one hands the
+//! question on. The error's own text says what failed and never holds the advice.
+
+/// What an error can tell beyond its message.
+pub trait Hint: std::error::Error {
+    /// The next step, as a sentence without a final full stop: ``Run `delegate-doctor setup` ``.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+
+    /// Long text that explains the error: a Python traceback, the last lines of a child's stderr. It is
+    /// shown below the causes, indented.
+    fn details(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Hint for std::io::Error {
+    fn hint(&self) -> Option<String> {
+        let advice = match self.kind() {
+            std::io::ErrorKind::StorageFull => "Free some disk space and run the command again",
+            std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+                "Choose a place that you may write to, with `--out` for the run folder or `DELEGATE_DOCTOR_HOME` for everything else"
+            }
+            _ => return None,
+        };
+        Some(advice.to_string())
+    }
+}

@@ -1,0 +1,50 @@
+//! Every environment variable that the tool looks at, in one place, with what it does.
+//!
+//! `docs/cli.md` lists them from [`ALL`]; a new variable is a constant here and a line there.
+
+/// An environment variable and what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// its name
+    pub name: &'static str,
+    /// what it does, in a sentence
+    pub about: &'static str,
+}
+
+/// Root of everything the tool keeps between runs (`cache/`, `data/`), instead of the XDG folders.
+pub const DELEGATE_DOCTOR_HOME: &str = "DELEGATE_DOCTOR_HOME";
+/// The Python interpreter to use, like `--python`.
+pub const DELEGATE_DOCTOR_PYTHON: &str = "DELEGATE_DOCTOR_PYTHON";
+/// Where caches live when `DELEGATE_DOCTOR_HOME` is not set.
+pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
+/// Where the managed Python environment lives when `DELEGATE_DOCTOR_HOME` is not set.
+pub const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
+/// An active virtual environment; used when it has executorch.
+pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
+/// No colours when set to anything but the empty string.
+pub const NO_COLOR: &str = "NO_COLOR";
+/// Colours also where the output is not a terminal.
+pub const CLICOLOR_FORCE: &str = "CLICOLOR_FORCE";
+/// Where programs are searched: Python, the C++ compiler, the disk copier behind `dd`.
+pub const PATH: &str = "PATH";
+
+/// All of them, in the order the reference lists them.
+pub const ALL: &[Variable] = &[
+    Variable {
+        name: DELEGATE_DOCTOR_HOME,
+        about: "Root of everything the tool keeps between runs (`cache/` and `data/`), instead of the XDG folders",
+    },
+    Variable { name: DELEGATE_DOCTOR_PYTHON, about: "The Python interpreter to use, like `--python`" },
+    Variable {
+        name: XDG_CACHE_HOME,
+        about: "Where caches live when `DELEGATE_DOCTOR_HOME` is not set (default `~/.cache`)",
+    },
+    Variable {
+        name: XDG_DATA_HOME,
+        about: "Where the managed Python environment lives when `DELEGATE_DOCTOR_HOME` is not set (default `~/.local/share`)",
+    },
+    Variable { name: VIRTUAL_ENV, about: "An active virtual environment; it is used when it has executorch" },
+    Variable { name: NO_COLOR, about: "No colours when set to anything but the empty string" },
+    Variable { name: CLICOLOR_FORCE, about: "Colours also where the output is not a terminal" },
+    Variable { name: PATH, about: "Where Python, the C++ compiler and the system's own `dd` are searched" },
+];
