@@ -3,26 +3,53 @@
 //! In: the bytes of a `.pt2` archive. Out: an immutable [`Program`] whose [`Graph`] other stages read;
 //! patched programs; bytes of a `.pt2` again. Nothing is lost on the way: fields and files that this
 //! module does not know travel verbatim.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `ir.rs` | nodes, values, arguments |
+//! | `mod.rs` | the graph with its indexes |
+//! | `program.rs` | a graph with the archive it came from |
+//! | `archive.rs` | reading and writing `.pt2` files within [`archive::Limits`] |
+//! | `parse.rs`, `render.rs` | archive JSON to typed graph and back |
+//! | `schema.rs` | operator schemas: argument names, types, defaults, alias annotations |
+//! | `alias.rs` | what shares storage, what is written to, what is constant |
+//! | `shapes.rs` | sizes, strides and dtypes of operators that repairs may insert |
+//! | `patch.rs` | edits as data; applying and inverting them |
+//! | `fingerprint.rs` | a digest of what a program computes |
 
+pub mod alias;
+pub mod archive;
 pub mod ir;
 pub mod patch;
+pub mod program;
+pub mod schema;
+pub mod shapes;
 
 pub use ir::*;
-pub use patch::{Patch, PatchEdit};
+pub use patch::{Applied, Patch, PatchEdit, PatchError};
+pub use program::Program;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// An immutable exported graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// calls in topological order
-    pub(crate) nodes: Vec<Node>,
-    /// every value, also those of removed nodes' slots that are still named by the archive
-    pub(crate) values: HashMap<ValueId, Value>,
-    /// graph inputs in signature order
-    pub(crate) inputs: Vec<ValueId>,
-    /// graph outputs in signature order, mutation outputs included
-    pub(crate) outputs: Vec<GraphOutput>,
+    nodes: Vec<Arc<Node>>,
+    values: HashMap<ValueId, Arc<Value>>,
+    inputs: Vec<ValueId>,
+    outputs: Vec<GraphOutput>,
+    index: Index,
+}
+
+/// Look-ups made once per graph.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    positions: HashMap<NodeId, usize>,
+    node_names: HashMap<String, NodeId>,
+    value_names: HashMap<String, ValueId>,
+    uses: HashMap<ValueId, Vec<Use>>,
+    outputs: HashSet<ValueId>,
 }
 
 /// One output of the graph.
@@ -41,6 +68,16 @@ pub enum GraphOutput {
     Opaque(Option<ValueId>),
 }
 
+impl GraphOutput {
+    /// The value, when there is one.
+    pub fn value(&self) -> Option<ValueId> {
+        match self {
+            Self::User(value) | Self::Mutation { value, .. } => Some(*value),
+            Self::Opaque(value) => *value,
+        }
+    }
+}
+
 /// One use of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
@@ -48,4 +85,182 @@ pub struct Use {
     pub node: NodeId,
     /// which argument of that node, by position in `Node::inputs`
     pub input: usize,
+}
+
+impl Graph {
+    /// Builds a graph and its look-ups.
+    pub(crate) fn new(
+        nodes: Vec<Arc<Node>>,
+        values: HashMap<ValueId, Arc<Value>>,
+        inputs: Vec<ValueId>,
+        outputs: Vec<GraphOutput>,
+    ) -> Self {
+        let mut index = Index::default();
+        for (position, node) in nodes.iter().enumerate() {
+            index.positions.insert(node.id, position);
+            index.node_names.insert(node.name.clone(), node.id);
+            for (input, argument) in node.inputs.iter().enumerate() {
+                for value in argument.arg.values() {
+                    let uses = index.uses.entry(value).or_default();
+                    let this = Use { node: node.id, input };
+                    if uses.last() != Some(&this) {
+                        uses.push(this);
+                    }
+                }
+            }
+        }
+        index.value_names = values.values().map(|value| (value.name.clone(), value.id)).collect();
+        index.outputs = outputs.iter().filter_map(GraphOutput::value).collect();
+        Self { nodes, values, inputs, outputs, index }
+    }
+
+    /// The calls, in execution order.
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// The node with this id.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(self.position(id)?).map(Arc::as_ref)
+    }
+
+    /// Where the node stands in execution order.
+    pub fn position(&self, id: NodeId) -> Option<usize> {
+        self.index.positions.get(&id).copied()
+    }
+
+    /// The node with this name.
+    pub fn node_named(&self, name: &str) -> Option<&Node> {
+        self.node(*self.index.node_names.get(name)?)
+    }
+
+    /// The value with this id.
+    pub fn value(&self, id: ValueId) -> Option<&Value> {
+        self.values.get(&id).map(Arc::as_ref)
+    }
+
+    /// The value with this name.
+    pub fn value_named(&self, name: &str) -> Option<&Value> {
+        self.value(*self.index.value_names.get(name)?)
+    }
+
+    /// Every value, ordered by id.
+    pub fn values(&self) -> Vec<&Value> {
+        let mut values: Vec<&Value> = self.values.values().map(Arc::as_ref).collect();
+        values.sort_unstable_by_key(|value| value.id);
+        values
+    }
+
+    /// Tensor metadata of a value; `None` for other kinds and unknown ids.
+    pub fn tensor(&self, id: ValueId) -> Option<&TensorMeta> {
+        self.value(id)?.tensor()
+    }
+
+    /// Every use by a node, in execution order; a node that reads the value through two arguments
+    /// counts twice. Graph outputs are no uses: see [`Graph::is_output`].
+    pub fn uses(&self, value: ValueId) -> &[Use] {
+        self.index.uses.get(&value).map_or(&[], Vec::as_slice)
+    }
+
+    /// True when the graph returns the value or writes it back somewhere.
+    pub fn is_output(&self, value: ValueId) -> bool {
+        self.index.outputs.contains(&value)
+    }
+
+    /// True when nothing reads the value: no node and no graph output.
+    pub fn is_unused(&self, value: ValueId) -> bool {
+        self.uses(value).is_empty() && !self.is_output(value)
+    }
+
+    /// The node that makes the value; `None` for graph inputs.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        match self.value(value)?.source {
+            ValueSource::Node { node, .. } => self.node(node),
+            _ => None,
+        }
+    }
+
+    /// The nodes that read an output of `node`, each once, in execution order.
+    pub fn consumers(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(node) = self.node(node) else { return Vec::new() };
+        let mut consumers: Vec<NodeId> =
+            node.output_values().flat_map(|value| self.uses(value)).map(|used| used.node).collect();
+        consumers.sort_unstable_by_key(|id| self.position(*id));
+        consumers.dedup();
+        consumers
+    }
+
+    /// All graph inputs that are values, in signature order: parameters, buffers, constants, then what
+    /// the caller gives.
+    pub fn inputs(&self) -> &[ValueId] {
+        &self.inputs
+    }
+
+    /// The inputs that the caller gives, in order.
+    pub fn user_inputs(&self) -> Vec<ValueId> {
+        let given = |id: &ValueId| self.value(*id).is_some_and(|value| value.source == ValueSource::UserInput);
+        self.inputs.iter().copied().filter(given).collect()
+    }
+
+    /// All graph outputs in signature order, mutations included.
+    pub fn outputs(&self) -> &[GraphOutput] {
+        &self.outputs
+    }
+
+    /// The values that the caller gets back, in order; constants among the outputs are left out.
+    pub fn user_outputs(&self) -> Vec<ValueId> {
+        self.outputs
+            .iter()
+            .filter_map(|output| match output {
+                GraphOutput::User(value) => Some(*value),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Node {
+    /// The argument with this schema name, as written; `None` when it is left to its default.
+    pub fn input(&self, name: &str) -> Option<&Argument> {
+        self.inputs.iter().find(|input| input.name == name).map(|input| &input.arg)
+    }
+
+    /// Every value the node makes, list returns flattened.
+    pub fn output_values(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.outputs.iter().flat_map(|output| match output {
+            NodeOutput::Value(value) => std::slice::from_ref(value).iter().copied(),
+            NodeOutput::Values(values) => values.iter().copied(),
+            NodeOutput::Opaque(_) => [].iter().copied(),
+        })
+    }
+
+    /// Every value the node reads, in argument order; a value may come twice.
+    pub fn input_values(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.inputs.iter().flat_map(|input| input.arg.values())
+    }
+
+    /// The user's source lines that led to this node, as the exporter recorded them.
+    pub fn stack_trace(&self) -> Option<&str> {
+        self.metadata.get("stack_trace").and_then(serde_json::Value::as_str)
+    }
+}
+
+impl Argument {
+    /// Every value in the argument, in order.
+    pub fn values(&self) -> Vec<ValueId> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Value(value) => vec![*value],
+            Self::Values(values) => values.clone(),
+            Self::OptionalValues(values) => values.iter().flatten().copied().collect(),
+            Self::SymInts(items) => items
+                .iter()
+                .filter_map(|item| match item {
+                    SymIntArgument::Value(value) => Some(*value),
+                    SymIntArgument::Fixed(_) => None,
+                })
+                .collect(),
+            Self::Opaque { mentions, .. } => mentions.clone(),
+        }
+    }
 }

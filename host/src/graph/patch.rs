@@ -1,6 +1,7 @@
 //! Patches: edits of a graph as data.
 
-use super::ir::{Literal, NodeId, TensorMeta, ValueId};
+use super::ir::{Literal, Node, NodeId, TensorMeta, ValueId};
+use super::program::Program;
 
 /// A value that exists, or output `output` of the `insertion`-th [`PatchEdit::Insert`] or
 /// [`PatchEdit::Constant`] of the same patch (both kinds share one count, in list order).
@@ -85,4 +86,43 @@ pub struct Patch {
     pub title: String,
     /// the edits
     pub edits: Vec<PatchEdit>,
+}
+
+/// A patched program and how to undo the patch.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// the new program
+    pub program: Program,
+    /// nodes that the patch made, in edit order
+    pub created_nodes: Vec<NodeId>,
+    /// values that the patch made, by insertion and output as in [`ValueRef::Created`]
+    pub created_values: Vec<Vec<ValueId>>,
+    /// nodes that are gone: deleted by the patch or dead after it
+    pub removed: Vec<Node>,
+    /// applied to `program`, restores the original
+    pub inverse: Patch,
+}
+
+/// Why a patch does not apply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// an edit names a node that the graph does not have
+    #[error("Edit {edit} names node {node}, which the graph does not have")]
+    UnknownNode {
+        /// index in the patch
+        edit: usize,
+        /// the id
+        node: NodeId,
+    },
+}
+
+/// Applies a patch; see [`Program::apply`].
+pub(super) fn apply(program: &Program, patch: &Patch) -> Result<Applied, PatchError> {
+    Ok(Applied {
+        program: program.clone(),
+        created_nodes: Vec::new(),
+        created_values: Vec::new(),
+        removed: Vec::new(),
+        inverse: Patch { title: format!("undo: {}", patch.title), edits: Vec::new() },
+    })
 }
