@@ -61,8 +61,27 @@ pub enum ModelSource {
     },
 }
 
+/// Answer to `describe`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Python version
+    pub python: String,
+    /// torch version, with its build label
+    pub torch: String,
+    /// executorch version
+    pub executorch: String,
+    /// folder that holds the installed `executorch` package
+    pub executorch_folder: PathBuf,
+    /// intra-op threads of torch
+    pub threads: u32,
+    /// processor as torch names it (`AVX2`), plus the machine (`x86_64`)
+    pub cpu: String,
+    /// memory limit that is in force, bytes
+    pub memory_limit: Option<u64>,
+}
+
 /// Answer to `export`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exported {
     /// the `.pt2` that was written
     pub program: PathBuf,
@@ -74,6 +93,23 @@ pub struct Exported {
     pub build_seconds: f64,
     /// seconds spent in `torch.export.export`
     pub export_seconds: f64,
+    /// where the inputs come from
+    pub inputs_from: InputsFrom,
+    /// warnings that torch printed and a user should see
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// Where the inputs of an exported model come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputsFrom {
+    /// the user's own function
+    User,
+    /// the samples stored in the `.pt2`
+    Program,
+    /// made from the program's shapes with the seed, because it has no samples
+    Generated,
 }
 
 /// Where in the user's code a node comes from.
@@ -113,10 +149,15 @@ pub struct Fallback {
 /// Why a node is not in the delegate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Reason {
-    /// stable code: `no-config`, `constraint`, `dtype`, `inserted-after-partitioning`, `unknown`
+    /// stable code: `no-config` (XNNPACK's partitioner has no entry for the op), `constraint` (it has one,
+    /// and this use breaks a constraint of it), `dtype`, `inserted-after-partitioning` (the node did not
+    /// exist yet when partitions were made), `unknown`
     pub code: String,
-    /// the partitioner's own words, or what is known
+    /// one plain sentence without a full stop
     pub text: String,
+    /// the partitioner's own words, where it said something
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub partitioner: String,
 }
 
 /// A delegate call of the lowered method.
@@ -147,8 +188,40 @@ pub struct Lowered {
     pub seconds: f64,
 }
 
+/// One set of user inputs for an eager run, and where its outputs go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSet {
+    /// user inputs, flattened, in the program's order
+    pub inputs: Vec<TensorFile>,
+    /// folder for the outputs; it must exist
+    pub out_dir: PathBuf,
+}
+
+/// A value of the graph with its content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedTensor {
+    /// value name
+    pub name: String,
+    /// content
+    pub tensor: TensorFile,
+}
+
+/// Answer to `run_many`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EagerRuns {
+    /// one entry a set, in order
+    pub runs: Vec<EagerRun>,
+}
+
+/// Answer to `evaluate` and `capture`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedTensors {
+    /// the values asked for, in that order
+    pub values: Vec<NamedTensor>,
+}
+
 /// Answer to `run` (eager run of a `.pt2`).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EagerRun {
     /// user outputs, flattened
     pub outputs: Vec<TensorFile>,
@@ -182,12 +255,54 @@ pub struct Checked {
     pub user_outputs: Vec<String>,
 }
 
+/// What went wrong in the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// the model's file is missing, unreadable or no Python
+    ModelFile,
+    /// the user's code raised or ended the process's work
+    ModelRaised,
+    /// a function is missing or returned something else than agreed
+    ModelContract,
+    /// `torch.export` cannot capture the model
+    ExportFailed,
+    /// ExecuTorch cannot lower the program
+    LoweringFailed,
+    /// a `.pt2` that torch does not load, or that is inconsistent
+    ProgramInvalid,
+    /// an eager run failed
+    RunFailed,
+    /// the host asked for something that makes no sense
+    BadRequest,
+    /// memory ran out, or the limit was reached
+    OutOfMemory,
+    /// a file could not be written or read
+    Disk,
+    /// torch or executorch cannot be imported
+    Environment,
+    /// a defect of the worker
+    Internal,
+    /// a kind that this host does not know
+    #[serde(other)]
+    Other,
+}
+
+impl FailureKind {
+    /// True when the user's own model or file is the cause, and not the tool or its surroundings.
+    pub fn is_about_the_model(self) -> bool {
+        matches!(
+            self,
+            Self::ModelFile | Self::ModelRaised | Self::ModelContract | Self::ExportFailed | Self::ProgramInvalid
+        )
+    }
+}
+
 /// A typed error of the worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerError {
-    /// stable kind: `model_file`, `model_raised`, `model_contract`, `export_failed`, `lowering_failed`,
-    /// `program_invalid`, `run_failed`, `bad_request`, `out_of_memory`, `disk`, `internal`
-    pub kind: String,
+    /// what went wrong
+    pub kind: FailureKind,
     /// one sentence
     pub message: String,
     /// traceback or log, may be long
@@ -196,4 +311,32 @@ pub struct WorkerError {
     /// what to do
     #[serde(default)]
     pub hint: Option<String>,
+}
+
+/// A line of the host.
+#[derive(Debug, Serialize)]
+pub(super) struct Request<'a, P> {
+    /// number of the request, counted up
+    pub(super) id: u64,
+    /// method name
+    pub(super) method: &'a str,
+    /// parameters of the method
+    pub(super) params: P,
+}
+
+/// A line of the worker after its hello.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Response {
+    /// request it belongs to
+    pub(super) id: u64,
+    /// the answer
+    #[serde(default)]
+    pub(super) ok: Option<serde_json::Value>,
+    /// or what went wrong
+    #[serde(default)]
+    pub(super) error: Option<WorkerError>,
+    /// or what is being done
+    #[serde(default)]
+    pub(super) progress: Option<String>,
 }
