@@ -10,8 +10,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// lower end
+    #[serde(with = "figure")]
+    #[schemars(with = "figure::Figure")]
     pub low: f64,
     /// upper end
+    #[serde(with = "figure")]
+    #[schemars(with = "figure::Figure")]
     pub high: f64,
     /// coverage aimed at, e.g. 0.99
     pub confidence: f64,
@@ -30,10 +34,64 @@ pub struct TargetLabel {
     pub physical_arm: bool,
 }
 
+/// JSON has no infinities: a figure that is not finite is written as `"Infinity"`, `"-Infinity"` or `"NaN"`.
+mod figure {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    use serde::de::{Error, Unexpected};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Only names the schema of a figure.
+    pub struct Figure;
+
+    impl JsonSchema for Figure {
+        fn schema_name() -> Cow<'static, str> {
+            "Figure".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "description": "a number; text where it is not finite",
+                "anyOf": [{ "type": "number" }, { "enum": ["Infinity", "-Infinity", "NaN"] }]
+            })
+        }
+    }
+
+    pub fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            value if value.is_finite() => value.serialize(serializer),
+            value if value.is_nan() => "NaN".serialize(serializer),
+            value if *value > 0.0 => "Infinity".serialize(serializer),
+            _ => "-Infinity".serialize(serializer),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written<'a> {
+            Number(f64),
+            Text(Cow<'a, str>),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(value) => Ok(value),
+            Written::Text(text) => match text.as_ref() {
+                "NaN" => Ok(f64::NAN),
+                "Infinity" => Ok(f64::INFINITY),
+                "-Infinity" => Ok(f64::NEG_INFINITY),
+                other => Err(D::Error::invalid_value(Unexpected::Str(other), &"a number")),
+            },
+        }
+    }
+}
+
 /// A measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// the figure
+    #[serde(with = "figure")]
+    #[schemars(with = "figure::Figure")]
     pub value: f64,
     /// unit: `ms`, `share`, `ratio`, `bytes`
     pub unit: String,
@@ -49,8 +107,12 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Projected {
     /// lowest and highest value the basis allows
+    #[serde(with = "figure")]
+    #[schemars(with = "figure::Figure")]
     pub low: f64,
     /// see `low`
+    #[serde(with = "figure")]
+    #[schemars(with = "figure::Figure")]
     pub high: f64,
     /// unit, as in [`Measured`]
     pub unit: String,
@@ -66,4 +128,20 @@ pub enum Evidence {
     Measured(Measured),
     /// from arithmetic
     Projected(Projected),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_not_finite_survives_json() {
+        for value in [1.5, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            let interval = Interval { low: value, high: value, confidence: 0.99 };
+            let json = serde_json::to_string(&interval).expect("writes");
+            let back: Interval = serde_json::from_str(&json).expect("reads");
+            assert!(back.low == value || (value.is_nan() && back.low.is_nan()), "{json}");
+        }
+        assert!(serde_json::from_str::<Interval>(r#"{"low":"1","high":2,"confidence":0.9}"#).is_err());
+    }
 }

@@ -8,6 +8,7 @@ pub mod graph;
 pub mod hint;
 pub mod interrupt;
 pub mod progress;
+pub mod report;
 pub mod settings;
 pub mod target;
 pub mod tensor;
