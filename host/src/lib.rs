@@ -1,12 +1,14 @@
 //! Delegate Doctor: finds where a lowered PyTorch model really spends its time, repairs the fallbacks
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
+pub mod cli;
 pub mod evidence;
 pub mod files;
 pub mod gates;
 pub mod graph;
 pub mod hint;
 pub mod interrupt;
+pub mod output;
 pub mod progress;
 pub mod report;
 pub mod settings;

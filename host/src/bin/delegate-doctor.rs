@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! The command `delegate-doctor`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    delegate_doctor::cli::main()
+}

@@ -1,0 +1,25 @@
+//! `completions`: a script that teaches a shell our commands and flags.
+
+use clap_complete::Shell;
+
+use crate::output::{Exit, Failure, Printer};
+
+/// Print a completion script for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor completions bash > ~/.local/share/bash-completion/completions/delegate-doctor
+  delegate-doctor completions zsh > ~/.zfunc/_delegate-doctor      (with ~/.zfunc in fpath)
+  delegate-doctor completions fish > ~/.config/fish/completions/delegate-doctor.fish")]
+pub(super) struct Arguments {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut super::command(), "delegate-doctor", &mut script);
+    Exit::of_write(printer.raw(&script))?;
+    Ok(Exit::Answered)
+}
