@@ -1,0 +1,342 @@
+//! The run folder: everything a run made, enough to reproduce it, to resume it and to report a bug.
+//!
+//! ```text
+//! <run>/
+//!   run.json              what was asked, with which versions; state of the run
+//!   run.lock              held while a process works here
+//!   report.json           the answer (versioned, see docs/report.schema.json)
+//!   report.html           the same for people
+//!   optimized.pt2 .pte    the program with every accepted repair
+//!   original/             exported program, lowered program, lowering record, trace, profile
+//!   inputs/               every input set, one tensor a file
+//!   rounds/N/RULE/        patched program, lowered program, patch, trial record
+//!   stages/               finished stages with the key of what they were made from
+//!   worker.log            what Python and its libraries printed
+//! ```
+//!
+//! A stage's record is written, in one step, before the next stage begins. `--resume` runs the same line
+//! again and takes every record whose key still fits.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::hint::Hint;
+use crate::settings::RunPlace;
+
+/// Version of the records in a run folder.
+pub const VERSION: u32 = 1;
+
+/// How many runs of one model may stand side by side before a name must be chosen by hand.
+const MAX_NUMBER: u32 = 100_000;
+
+/// Why a run folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// there is something else in it
+    #[error("The folder `{0}` is not empty and holds no run")]
+    NotEmpty(PathBuf),
+    /// it holds a finished or interrupted run and `--resume` was not given
+    #[error("The folder `{0}` already holds a run")]
+    Occupied(PathBuf),
+    /// nothing to resume
+    #[error("There is no run to resume in `{0}`")]
+    NothingToResume(PathBuf),
+    /// another process works in it
+    #[error("Another process is working in `{0}`")]
+    Locked(PathBuf),
+    /// written by a newer tool
+    #[error("The run in `{path}` was written by a newer version ({found}; this tool knows {VERSION})")]
+    TooNew {
+        /// folder
+        path: PathBuf,
+        /// version found
+        found: u32,
+    },
+    /// `run.json` cannot be understood
+    #[error("Failed to understand `{path}`")]
+    Record {
+        /// file
+        path: PathBuf,
+        /// why
+        #[source]
+        source: serde_json::Error,
+    },
+    /// file trouble
+    #[error("Failed to use the run folder `{path}`")]
+    Io {
+        /// folder
+        path: PathBuf,
+        /// why
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotEmpty(_) => Some("Give an empty or new folder with `--out`".to_owned()),
+            Self::Occupied(path) => {
+                Some(format!("Go on with it by `--resume={}`, or give another folder with `--out`", path.display()))
+            }
+            Self::NothingToResume(_) => Some("Start without `--resume`".to_owned()),
+            Self::Locked(_) => Some("Wait for it to end, or give another folder with `--out`".to_owned()),
+            Self::TooNew { .. } => Some("Use the tool that wrote it, or start a new run".to_owned()),
+            Self::Io { source, .. } => source.hint(),
+            Self::Record { .. } => Some("Start a new run with `--out`".to_owned()),
+        }
+    }
+}
+
+/// State of a run, as `run.json` keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// begun, not ended
+    Running,
+    /// ended with a report
+    Finished,
+}
+
+/// `run.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// see [`VERSION`]
+    pub version: u32,
+    /// the tool's version
+    pub tool: String,
+    /// the model as typed
+    pub model: String,
+    /// the command line
+    pub command: Vec<String>,
+    /// when the run began, RFC 3339
+    pub created: String,
+    /// where it stands
+    pub state: State,
+}
+
+/// An open run folder; the lock is released when it is dropped.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    record: RunRecord,
+    resumed: bool,
+    _lock: fs::File,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StageRecord<T> {
+    version: u32,
+    key: String,
+    result: T,
+}
+
+impl RunFolder {
+    /// Creates or reopens the folder that `place` names and takes its lock.
+    ///
+    /// # Errors
+    /// When the folder belongs to something else, another process works in it, or it cannot be written.
+    pub fn open(place: &RunPlace, model: &str, command: &[String]) -> Result<Self, Error> {
+        let (path, resume) = match place {
+            RunPlace::Numbered { parent, name } => (numbered(parent, name)?, false),
+            RunPlace::At(path) => (path.clone(), false),
+            RunPlace::ResumeNewest { parent, name } => {
+                (newest(parent, name).ok_or_else(|| Error::NothingToResume(parent.join(name)))?, true)
+            }
+            RunPlace::ResumeAt(path) => (path.clone(), true),
+        };
+        let io_error = |source: io::Error| Error::Io { path: path.clone(), source };
+        let record_path = path.join("run.json");
+        if resume && !record_path.exists() {
+            return Err(Error::NothingToResume(path));
+        }
+        if !resume {
+            fs::create_dir_all(&path).map_err(io_error)?;
+        }
+        let lock = fs::File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("run.lock"))
+            .map_err(io_error)?;
+        if lock.file().try_lock().is_err() {
+            return Err(Error::Locked(path));
+        }
+        let record = if record_path.exists() {
+            if !resume {
+                return Err(Error::Occupied(path));
+            }
+            let bytes = fs::read(&record_path).map_err(io_error)?;
+            let record: RunRecord = serde_json::from_slice(&bytes)
+                .map_err(|source| Error::Record { path: record_path.clone(), source })?;
+            if record.version > VERSION {
+                return Err(Error::TooNew { path, found: record.version });
+            }
+            record
+        } else {
+            let strangers = fs::read_dir(&path)
+                .map_err(io_error)?
+                .filter_map(Result::ok)
+                .any(|entry| entry.file_name() != "run.lock");
+            if strangers {
+                // The lock file is ours; leave the folder as it was found.
+                let _ = fs::remove_file(path.join("run.lock"));
+                return Err(Error::NotEmpty(path));
+            }
+            RunRecord {
+                version: VERSION,
+                tool: env!("CARGO_PKG_VERSION").to_owned(),
+                model: model.to_owned(),
+                command: command.to_vec(),
+                created: now(),
+                state: State::Running,
+            }
+        };
+        let path = std::path::absolute(&path).map_err(io_error)?;
+        let folder = Self { path, record, resumed: resume, _lock: lock };
+        folder.save_record()?;
+        Ok(folder)
+    }
+
+    /// Where it is (absolute).
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was asked when the run began.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// True when the run was begun by an earlier process.
+    pub fn resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Notes that the run has its report.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.record.state = State::Finished;
+        self.save_record()
+    }
+
+    /// A folder below the run folder, created when missing.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(|source| Error::Io { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// The result of stage `name` if an earlier process finished it from the same `key`. A record that is
+    /// torn, foreign or of another key counts as missing.
+    pub fn finished_stage<T: DeserializeOwned>(&self, name: &str, key: &str) -> Option<T> {
+        let bytes = fs::read(self.stage_path(name)).ok()?;
+        let record: StageRecord<T> = serde_json::from_slice(&bytes).ok()?;
+        (record.version == VERSION && record.key == key).then_some(record.result)
+    }
+
+    /// Stores the result of a stage.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish_stage<T: Serialize>(&self, name: &str, key: &str, result: &T) -> Result<(), Error> {
+        let path = self.stage_path(name);
+        self.folder("stages")?;
+        files::write_json(&path, &StageRecord { version: VERSION, key: key.to_owned(), result })
+            .map_err(|source| Error::Io { path, source })
+    }
+
+    fn stage_path(&self, name: &str) -> PathBuf {
+        self.path.join("stages").join(format!("{name}.json"))
+    }
+
+    fn save_record(&self) -> Result<(), Error> {
+        let path = self.path.join("run.json");
+        files::write_json(&path, &self.record).map_err(|source| Error::Io { path: self.path.clone(), source })
+    }
+}
+
+/// The current time, RFC 3339 in UTC, whole seconds.
+pub fn now() -> String {
+    let now = jiff::Timestamp::now();
+    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// Creates the first free `parent/name-N`; creation itself decides between two processes.
+fn numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
+    fs::create_dir_all(parent).map_err(|source| Error::Io { path: parent.to_path_buf(), source })?;
+    let first = numbers(parent, name).max().map_or(1, |newest| newest.saturating_add(1));
+    for number in first..MAX_NUMBER {
+        let path = parent.join(format!("{name}-{number}"));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(Error::Io { path, source }),
+        }
+    }
+    Err(Error::Occupied(parent.join(name)))
+}
+
+fn newest(parent: &Path, name: &str) -> Option<PathBuf> {
+    let mut found: Vec<u32> = numbers(parent, name).collect();
+    found.sort_unstable();
+    found.into_iter().rev().map(|number| parent.join(format!("{name}-{number}"))).find(|path| path.join("run.json").exists())
+}
+
+fn numbers(parent: &Path, name: &str) -> impl Iterator<Item = u32> {
+    let prefix = format!("{name}-");
+    fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok).filter_map(move |entry| {
+        entry.file_name().to_str()?.strip_prefix(&prefix)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(parent: &Path) -> RunPlace {
+        RunPlace::Numbered { parent: parent.to_path_buf(), name: "unet".to_owned() }
+    }
+
+    #[test]
+    fn runs_are_numbered_and_the_newest_is_resumed() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let first = RunFolder::open(&place(top.path()), "unet.py", &[]).expect("first");
+        let second = RunFolder::open(&place(top.path()), "unet.py", &[]).expect("second");
+        assert!(first.path().ends_with("unet-1") && second.path().ends_with("unet-2"));
+        second.finish_stage("export", "k1", &7_u32).expect("stage");
+        drop(second);
+        let resume = RunPlace::ResumeNewest { parent: top.path().to_path_buf(), name: "unet".to_owned() };
+        let again = RunFolder::open(&resume, "unet.py", &[]).expect("resumed");
+        assert!(again.path().ends_with("unet-2") && again.resumed());
+        assert_eq!(again.finished_stage::<u32>("export", "k1"), Some(7));
+        assert_eq!(again.finished_stage::<u32>("export", "k2"), None, "another key is another stage");
+        assert_eq!(again.finished_stage::<String>("export", "k1"), None, "a foreign record counts as missing");
+    }
+
+    #[test]
+    fn a_folder_in_use_or_of_somebody_else_is_refused() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let at = RunPlace::At(top.path().join("run"));
+        let open = RunFolder::open(&at, "m.py", &[]).expect("open");
+        assert!(matches!(RunFolder::open(&at, "m.py", &[]), Err(Error::Locked(_))));
+        drop(open);
+        assert!(matches!(RunFolder::open(&at, "m.py", &[]), Err(Error::Occupied(_))));
+        let foreign = top.path().join("photos");
+        fs::create_dir(&foreign).expect("folder");
+        files::write_atomic(&foreign.join("a.jpg"), b"x").expect("write");
+        assert!(matches!(RunFolder::open(&RunPlace::At(foreign.clone()), "m.py", &[]), Err(Error::NotEmpty(_))));
+        assert_eq!(fs::read_dir(&foreign).expect("list").count(), 1, "nothing is left behind");
+        assert!(matches!(RunFolder::open(&RunPlace::ResumeAt(foreign), "m.py", &[]), Err(Error::NothingToResume(_))));
+    }
+}
