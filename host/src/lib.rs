@@ -12,6 +12,7 @@ pub mod output;
 pub mod progress;
 pub mod report;
 pub mod settings;
+pub mod surroundings;
 pub mod target;
 pub mod tensor;
 pub mod torch;

@@ -7,8 +7,10 @@
 
 mod completions;
 mod disk_copier;
+mod doctor;
 mod man;
 mod reference;
+mod setup;
 mod version;
 
 use std::ffi::{OsStr, OsString};
@@ -17,7 +19,6 @@ use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::hint::Hint as _;
 use crate::interrupt;
 use crate::output::{Exit, Failure, Printer, Talk};
 use crate::settings::{self, Common, ProjectFile};
@@ -70,6 +71,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Setup(setup::Arguments),
+    Doctor(doctor::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -136,8 +139,10 @@ fn run(arguments: &[OsString]) -> Exit {
 fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         // These need nothing but the definitions in this folder, so nothing else can make them fail.
-        Command::Completions(arguments) => return completions::run(&arguments, printer),
-        Command::Man(arguments) => return man::run(&arguments, printer),
+        Command::Completions(arguments) => completions::run(&arguments, printer),
+        Command::Man(arguments) => man::run(&arguments, printer),
+        Command::Setup(arguments) => setup::run(&arguments, &context(python, printer)?),
+        Command::Doctor(arguments) => doctor::run(&arguments, &context(python, printer)?),
     }
 }
 

@@ -12,7 +12,16 @@ pub(super) fn long() -> String {
     text
 }
 
+/// All versions as a JSON object, the tool's own first.
+pub(super) fn as_json() -> serde_json::Map<String, serde_json::Value> {
+    let own = ("tool", env!("CARGO_PKG_VERSION").to_string());
+    std::iter::once(own).chain(parts()).map(|(name, version)| (name.replace(' ', "_"), version.into())).collect()
+}
+
 /// The versions beside the tool's own, by name.
-pub(super) fn parts() -> Vec<(&'static str, String)> {
-    vec![("worker protocol", crate::torch::protocol::PROTOCOL.to_string())]
+fn parts() -> Vec<(&'static str, String)> {
+    vec![
+        ("report schema", crate::report::model::VERSION.to_string()),
+        ("worker protocol", crate::torch::protocol::PROTOCOL.to_string()),
+    ]
 }

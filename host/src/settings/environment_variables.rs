@@ -21,6 +21,8 @@ pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 pub const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 /// An active virtual environment; used when it has executorch.
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
+/// An active conda environment; like `VIRTUAL_ENV`, which wins.
+pub const CONDA_PREFIX: &str = "CONDA_PREFIX";
 /// No colours when set to anything but the empty string.
 pub const NO_COLOR: &str = "NO_COLOR";
 /// Colours also where the output is not a terminal.
@@ -44,6 +46,7 @@ pub const ALL: &[Variable] = &[
         about: "Where the managed Python environment lives when `DELEGATE_DOCTOR_HOME` is not set (default `~/.local/share`)",
     },
     Variable { name: VIRTUAL_ENV, about: "An active virtual environment; it is used when it has executorch" },
+    Variable { name: CONDA_PREFIX, about: "An active conda environment; `VIRTUAL_ENV` wins" },
     Variable { name: NO_COLOR, about: "No colours when set to anything but the empty string" },
     Variable { name: CLICOLOR_FORCE, about: "Colours also where the output is not a terminal" },
     Variable { name: PATH, about: "Where Python, the C++ compiler and the system's own `dd` are searched" },

@@ -92,8 +92,12 @@ pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Fn(&str)) ->
     write_atomic(&folder.join(MARKER), REQUIREMENTS.as_bytes()).map_err(trouble(folder))
 }
 
-/// The first interpreter on the search path that is of a supported version.
-fn base_interpreter(search: &Search) -> Result<PathBuf, Error> {
+/// The first interpreter on the search path that is of a supported version: the one to make a managed
+/// environment with.
+///
+/// # Errors
+/// When there is none.
+pub fn base_interpreter(search: &Search) -> Result<PathBuf, Error> {
     let mut unfit = Vec::new();
     for name in INTERPRETERS {
         for folder in std::env::split_paths(&search.path).filter(|folder| folder.is_absolute()) {

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use self::managed::{managed_folder, pinned_requirements};
+pub use self::managed::{base_interpreter, managed_folder, pinned_requirements};
 use self::probe::Probe;
 
 /// Oldest executorch that is supported.

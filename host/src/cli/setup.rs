@@ -1,0 +1,36 @@
+//! `setup`: everything that a first run would have to make, made now.
+
+use super::Context;
+use crate::output::{Exit, Failure};
+use crate::progress::Progress as _;
+use crate::torch::environment::{self, Search};
+
+/// Make the Python environment and the native runner ahead of time
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Make the Python environment and the native runner ahead of time.\n\n\
+        The first `optimize` does the same by itself. Nothing is done twice: what is there and works is kept.",
+    after_help = "\
+Examples:
+  delegate-doctor setup                            about 6 GB and some minutes the first time
+  delegate-doctor setup --python venv/bin/python   use an environment of yours instead of a managed one"
+)]
+pub(super) struct Arguments {}
+
+pub(super) fn run(_arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
+    let progress = context.printer.progress();
+    let search = Search::of_this_process(context.common.python.clone(), &context.common.folders.data);
+    let step = progress.step("Preparing Python with torch and executorch");
+    let environment = environment::find_or_create(&search, &|text| step.update(text))?;
+    step.done(&format!(
+        "Python {} with torch {} and executorch {}: `{}`",
+        environment.python_version,
+        environment.torch_version,
+        environment.executorch_version,
+        environment.python.display()
+    ));
+    for note in &environment.notes {
+        context.printer.warning(note);
+    }
+    Ok(Exit::Answered)
+}
