@@ -1,16 +1,23 @@
 //! Delegate Doctor: finds where a lowered PyTorch model really spends its time, repairs the fallbacks
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
+pub mod cache;
 pub mod cli;
+pub mod clock;
+pub mod decision;
 pub mod evidence;
+pub mod export;
 pub mod files;
 pub mod gates;
 pub mod graph;
 pub mod hint;
 pub mod interrupt;
+pub mod lower;
+pub mod model;
 pub mod output;
 pub mod progress;
 pub mod report;
+pub mod run_folder;
 pub mod settings;
 pub mod surroundings;
 pub mod target;

@@ -172,8 +172,8 @@ impl RunFolder {
                 return Err(Error::Occupied(path));
             }
             let bytes = fs::read(&record_path).map_err(io_error)?;
-            let record: RunRecord = serde_json::from_slice(&bytes)
-                .map_err(|source| Error::Record { path: record_path.clone(), source })?;
+            let record: RunRecord =
+                serde_json::from_slice(&bytes).map_err(|source| Error::Record { path: record_path.clone(), source })?;
             if record.version > VERSION {
                 return Err(Error::TooNew { path, found: record.version });
             }
@@ -290,14 +290,20 @@ fn numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
 fn newest(parent: &Path, name: &str) -> Option<PathBuf> {
     let mut found: Vec<u32> = numbers(parent, name).collect();
     found.sort_unstable();
-    found.into_iter().rev().map(|number| parent.join(format!("{name}-{number}"))).find(|path| path.join("run.json").exists())
+    found
+        .into_iter()
+        .rev()
+        .map(|number| parent.join(format!("{name}-{number}")))
+        .find(|path| path.join("run.json").exists())
 }
 
 fn numbers(parent: &Path, name: &str) -> impl Iterator<Item = u32> {
     let prefix = format!("{name}-");
-    fs::read_dir(parent).into_iter().flatten().filter_map(Result::ok).filter_map(move |entry| {
-        entry.file_name().to_str()?.strip_prefix(&prefix)?.parse().ok()
-    })
+    fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .filter_map(move |entry| entry.file_name().to_str()?.strip_prefix(&prefix)?.parse().ok())
 }
 
 #[cfg(test)]

@@ -24,6 +24,18 @@ pub enum Gate {
     Benchmark,
 }
 
+impl Gate {
+    /// Every gate, in the order they run.
+    pub const ALL: [Self; 6] = [
+        Self::Structure,
+        Self::SiteEquivalence,
+        Self::HostCorrectness,
+        Self::DeviceCorrectness,
+        Self::BackendFidelity,
+        Self::Benchmark,
+    ];
+}
+
 /// What a gate found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

@@ -7,10 +7,18 @@
 mod child;
 pub mod environment;
 mod error;
+mod pool;
 pub mod protocol;
 mod variables;
 mod worker;
 
 pub use environment::Environment;
 pub use error::Error;
+pub use pool::WorkerPool;
 pub use worker::{Worker, WorkerOptions};
+
+/// Names the version of the worker's own code in cache keys.
+pub fn worker_version() -> &'static str {
+    static HASH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    HASH.get_or_init(worker::package_hash)
+}

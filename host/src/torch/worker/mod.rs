@@ -7,6 +7,8 @@
 mod process;
 mod unpack;
 
+pub(super) use self::unpack::package_hash;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -32,7 +32,7 @@ const FILES: [(&str, &[u8]); 12] = package![
 ];
 
 /// Hash of the package's content: part of the folder's name, and of keys of caches.
-pub(super) fn package_hash() -> String {
+pub(in crate::torch) fn package_hash() -> String {
     let mut hasher = Sha256::new();
     for (name, bytes) in FILES {
         hasher.update((name.len() as u64).to_le_bytes());

@@ -1,0 +1,169 @@
+//! What follows from the evidence. Pure functions: the same evidence gives the same answer.
+
+use crate::gates::{Gate, GateReport, GateStatus};
+use crate::report::model::{Status, TrialOutcome};
+
+/// What happened, as far as the verdict depends on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Course {
+    /// the original could not be lowered
+    pub lowering_failed: bool,
+    /// the lowered original does not run on the target
+    pub execution_failed: bool,
+    /// fallback kernels whose share reaches the limit
+    pub hotspots: usize,
+    /// share of all fallbacks together
+    pub fallback_share: f64,
+    /// the original disagrees with eager PyTorch
+    pub original_is_wrong: bool,
+    /// trials in order: how each ended, and the gate that decided
+    pub trials: Vec<(TrialOutcome, Option<Gate>)>,
+}
+
+/// How a trial ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// how
+    pub outcome: TrialOutcome,
+    /// the gate that decided, when not accepted
+    pub gate: Option<Gate>,
+    /// its words
+    pub reason: String,
+}
+
+/// Judges a trial by its gates, in order. Accepted only when every gate was run and passed.
+///
+/// With outputs that hardly react to inputs (`insensitive`), gates that compare whole outputs prove
+/// nothing, so the site's own proof must have passed.
+pub fn judge(gates: &[GateReport], insensitive: bool) -> Judgement {
+    for report in gates {
+        let outcome = match report.status {
+            GateStatus::Pass => continue,
+            GateStatus::Fail => TrialOutcome::Rejected,
+            GateStatus::Inconclusive | GateStatus::NotRun => TrialOutcome::Inconclusive,
+        };
+        return Judgement { outcome, gate: Some(report.gate), reason: report.summary.clone() };
+    }
+    let passed = |gate: Gate| gates.iter().any(|report| report.gate == gate && report.status == GateStatus::Pass);
+    if insensitive && !passed(Gate::SiteEquivalence) {
+        return Judgement {
+            outcome: TrialOutcome::Inconclusive,
+            gate: Some(Gate::SiteEquivalence),
+            reason: "the model's outputs hardly react to its inputs, and the repaired place itself was not proven"
+                .to_owned(),
+        };
+    }
+    if let Some(missing) = Gate::ALL.into_iter().find(|gate| !passed(*gate)) {
+        return Judgement {
+            outcome: TrialOutcome::Inconclusive,
+            gate: Some(missing),
+            reason: "not every gate was run".to_owned(),
+        };
+    }
+    Judgement { outcome: TrialOutcome::Accepted, gate: None, reason: "passed every gate".to_owned() }
+}
+
+/// True when the trial may go on to the next gate.
+pub fn goes_on(report: &GateReport) -> bool {
+    report.status == GateStatus::Pass
+}
+
+/// The answer of a run, with the gate that decided where one did.
+pub fn verdict(course: &Course) -> (Status, Option<Gate>) {
+    if course.lowering_failed {
+        return (Status::LoweringUnsupported, None);
+    }
+    if course.execution_failed {
+        return (Status::DeviceExecutionUnsupported, None);
+    }
+    if course.trials.iter().any(|(outcome, _)| *outcome == TrialOutcome::Accepted) {
+        return (Status::RepairsAccepted, None);
+    }
+    // The trial that came furthest tells most.
+    let furthest = |wanted: TrialOutcome| {
+        course.trials.iter().filter(|(outcome, _)| *outcome == wanted).map(|(_, gate)| *gate).max()
+    };
+    if let Some(gate) = furthest(TrialOutcome::Inconclusive) {
+        return (Status::Inconclusive, gate);
+    }
+    if let Some(gate) = furthest(TrialOutcome::Rejected).or_else(|| furthest(TrialOutcome::Refused)) {
+        return (Status::RepairRejected, gate);
+    }
+    if course.hotspots == 0 { (Status::NoRepairRequired, None) } else { (Status::NoRepairAvailable, None) }
+}
+
+/// One sentence for the verdict, without figures.
+pub fn headline(status: Status, course: &Course, target: &str) -> String {
+    let accepted = course.trials.iter().filter(|(outcome, _)| *outcome == TrialOutcome::Accepted).count();
+    match status {
+        Status::RepairsAccepted if accepted == 1 => format!("One repair passed every gate on {target}"),
+        Status::RepairsAccepted => format!("{accepted} repairs passed every gate on {target}"),
+        Status::RepairRejected => "A repair was tried and did not pass every gate, so nothing was changed".to_owned(),
+        Status::NoRepairRequired => {
+            "Nothing outside the delegate costs enough to be worth a repair; the program is fine as it is".to_owned()
+        }
+        Status::NoRepairAvailable => {
+            "Some operators run outside the delegate, and no installed rule can repair them".to_owned()
+        }
+        Status::Inconclusive => {
+            "A repair looked promising, but the evidence decides neither way, so nothing was changed".to_owned()
+        }
+        Status::LoweringUnsupported => "ExecuTorch cannot lower this model".to_owned(),
+        Status::DeviceExecutionUnsupported => format!("The lowered model does not run on {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(gate: Gate, status: GateStatus) -> GateReport {
+        GateReport { gate, status, summary: format!("{gate:?}"), facts: Vec::new(), seconds: 0.0 }
+    }
+
+    fn all_pass() -> Vec<GateReport> {
+        Gate::ALL.into_iter().map(|gate| report(gate, GateStatus::Pass)).collect()
+    }
+
+    #[test]
+    fn only_a_trial_that_passed_every_gate_is_accepted() {
+        assert_eq!(judge(&all_pass(), false).outcome, TrialOutcome::Accepted);
+        assert_eq!(judge(&all_pass(), true).outcome, TrialOutcome::Accepted);
+        for (index, gate) in Gate::ALL.into_iter().enumerate() {
+            for (status, outcome) in [
+                (GateStatus::Fail, TrialOutcome::Rejected),
+                (GateStatus::Inconclusive, TrialOutcome::Inconclusive),
+                (GateStatus::NotRun, TrialOutcome::Inconclusive),
+            ] {
+                let mut gates = all_pass();
+                gates[index].status = status;
+                let judgement = judge(&gates, false);
+                assert_eq!((judgement.outcome, judgement.gate), (outcome, Some(gate)));
+            }
+            let mut gates = all_pass();
+            gates.remove(index);
+            assert_eq!(judge(&gates, false).outcome, TrialOutcome::Inconclusive, "{gate:?} was not run");
+        }
+    }
+
+    #[test]
+    fn doing_nothing_is_an_answer() {
+        let course = Course::default();
+        assert_eq!(verdict(&course), (Status::NoRepairRequired, None));
+        assert_eq!(verdict(&Course { hotspots: 1, ..course.clone() }), (Status::NoRepairAvailable, None));
+        let tried = |trials: &[(TrialOutcome, Option<Gate>)]| {
+            verdict(&Course { hotspots: 1, trials: trials.to_vec(), ..Course::default() })
+        };
+        let slow = (TrialOutcome::Rejected, Some(Gate::Benchmark));
+        let wrong = (TrialOutcome::Rejected, Some(Gate::SiteEquivalence));
+        let unsure = (TrialOutcome::Inconclusive, Some(Gate::Benchmark));
+        let good = (TrialOutcome::Accepted, None);
+        assert_eq!(tried(&[wrong, slow]), (Status::RepairRejected, Some(Gate::Benchmark)));
+        assert_eq!(tried(&[wrong, unsure, slow]), (Status::Inconclusive, Some(Gate::Benchmark)));
+        assert_eq!(tried(&[wrong, good, unsure]), (Status::RepairsAccepted, None));
+        assert_eq!(
+            verdict(&Course { lowering_failed: true, ..Course::default() }),
+            (Status::LoweringUnsupported, None)
+        );
+    }
+}
