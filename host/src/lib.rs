@@ -11,6 +11,7 @@ pub mod files;
 pub mod gates;
 pub mod graph;
 pub mod hint;
+pub mod insight;
 pub mod interrupt;
 pub mod lower;
 pub mod model;

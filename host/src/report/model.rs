@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, TargetLabel};
 use crate::gates::{Fact, Gate};
+use crate::hint::Hint;
 
 pub use self::profile::{CrossCheck, Hotspot, HotspotNode, Profile, RuleOutcome, RuleVerdict};
 pub use self::repair::{
@@ -107,14 +108,14 @@ pub enum ReadError {
     },
 }
 
-impl ReadError {
-    /// What a person can do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::TooNew { .. } => Some("Render it with the tool that wrote it, or update this one"),
-            Self::NotAReport { .. } | Self::Json(_) => Some("Give the run folder, or its `report.json`"),
-            Self::Form { .. } => None,
-        }
+impl Hint for ReadError {
+    fn hint(&self) -> Option<String> {
+        let advice = match self {
+            Self::TooNew { .. } => "Render it with the version of the tool that wrote it, or update this one",
+            Self::NotAReport { .. } | Self::Json(_) => "Give a run folder, or the `report.json` in it",
+            Self::Form { .. } => return None,
+        };
+        Some(advice.to_owned())
     }
 }
 
