@@ -41,7 +41,7 @@ macro_rules! own_hint {
     )+};
 }
 
-own_hint!(crate::torch::environment::Error, crate::report::model::ReadError);
+own_hint!(crate::torch::environment::Error);
 
 impl Hint for crate::torch::Error {
     fn hint(&self) -> Option<String> {
