@@ -12,6 +12,7 @@ pub mod gates;
 pub mod graph;
 pub mod hint;
 pub mod insight;
+pub mod interpreter;
 pub mod interrupt;
 pub mod lower;
 pub mod model;

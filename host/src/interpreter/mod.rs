@@ -1,0 +1,179 @@
+//! The reference interpreter: evaluates graph nodes on the host, independently of torch and of any
+//! backend.
+//!
+//! In: nodes and the values they read. Out: the values they make, in the arithmetic torch uses on the
+//! CPU ([`Precision::Torch`]) or in doubles from the same inputs ([`Precision::Judge`]). It is a table
+//! from operation to function; what the table does not name is [`Error::Unsupported`].
+//!
+//! Invariants: the result of an element depends only on the elements it is computed from and their
+//! order, never on how the tensor is laid out, how large it is or how many threads there are; so two
+//! graphs that do the same arithmetic in the same order agree bit for bit. Nothing panics on sizes or
+//! arguments that do not fit: that is an error with the operation's name.
+//!
+//! To add an operation: write the function in its family's file, name it in the family's `OPS`, and add
+//! cases to the comparison with torch in the `tests` package.
+
+mod activation;
+mod arguments;
+mod arithmetic;
+mod array;
+mod convolution;
+mod creation;
+mod indexing;
+mod layout;
+mod matmul;
+mod normalization;
+mod padding;
+mod pointwise;
+mod pooling;
+mod promotion;
+mod reduction;
+mod resize;
+mod run;
+mod selection;
+mod softmax;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+pub use arguments::{Item, Scalar};
+pub use array::{Array, Data, Nd};
+pub use run::{Delegate, Environment, Run, in_place_base, run};
+
+use arguments::Call;
+
+/// The arithmetic floats are evaluated in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// as torch's CPU kernels: singles, halves rounded after every operation, doubles as doubles
+    Torch,
+    /// doubles for every float type, nothing rounded: what the other arithmetic is judged by
+    Judge,
+}
+
+/// Why something could not be evaluated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// not in the table, or not in this form
+    #[error("The reference interpreter has no `{op}`")]
+    Unsupported {
+        /// operation, with the form where that matters
+        op: String,
+    },
+    /// in the table, but not for this element type
+    #[error("The reference interpreter has no `{op}` for element type `{dtype}`")]
+    Dtype {
+        /// operation
+        op: String,
+        /// torch's name
+        dtype: String,
+    },
+    /// an argument is missing or has the wrong type or range
+    #[error("`{op}` cannot be evaluated: argument `{argument}`: {reason}")]
+    Argument {
+        /// operation
+        op: String,
+        /// argument name
+        argument: String,
+        /// what is wrong with it
+        reason: String,
+    },
+    /// sizes do not fit each other
+    #[error("`{op}` cannot be evaluated: {reason}")]
+    Shape {
+        /// operation
+        op: String,
+        /// which sizes
+        reason: String,
+    },
+    /// the result would be larger than allowed
+    #[error("`{op}` would make a tensor of more than {limit} elements")]
+    TooLarge {
+        /// operation
+        op: String,
+        /// limit in force
+        limit: usize,
+    },
+    /// a node reads a value nobody gave
+    #[error("`{op}` reads `{value}`, which was not given")]
+    MissingValue {
+        /// operation
+        op: String,
+        /// value id
+        value: String,
+    },
+    /// the delegate failed at an operation that the table does not name
+    #[error("`{op}` was evaluated outside of the interpreter and failed: {reason}")]
+    Delegate {
+        /// operation
+        op: String,
+        /// the delegate's words
+        reason: String,
+    },
+    /// the user stopped the tool
+    #[error("Interrupted")]
+    Interrupted,
+}
+
+type Operation = fn(&Call<'_>) -> Result<Vec<Array>, Error>;
+type Table = &'static [(&'static str, Operation)];
+
+/// Largest number of elements of one result, unless the caller says otherwise.
+pub const DEFAULT_LIMIT: usize = 1 << 28;
+
+fn table() -> &'static HashMap<&'static str, Operation> {
+    static TABLE: OnceLock<HashMap<&'static str, Operation>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let families: [Table; 15] = [
+            activation::OPS,
+            arithmetic::OPS,
+            convolution::OPS,
+            creation::OPS,
+            indexing::OPS,
+            layout::OPS,
+            matmul::OPS,
+            normalization::OPS,
+            padding::OPS,
+            pointwise::OPS,
+            pooling::OPS,
+            reduction::OPS,
+            resize::OPS,
+            selection::OPS,
+            softmax::OPS,
+        ];
+        families.into_iter().flatten().copied().collect()
+    })
+}
+
+/// True when the table names the operation (in-place spellings included).
+pub fn supports(op: &str) -> bool {
+    table().contains_key(op) || in_place_base(op).is_some_and(|base| table().contains_key(base.as_str()))
+}
+
+/// Every operation of the table, sorted.
+pub fn operations() -> Vec<&'static str> {
+    let mut names: Vec<_> = table().keys().copied().collect();
+    names.sort_unstable();
+    names
+}
+
+/// Evaluates one call. In-place spellings (`aten.relu_.default`) give the new content and change
+/// nothing else.
+///
+/// # Errors
+/// Unknown operations; arguments, sizes and element types that do not fit.
+pub fn evaluate(op: &str, args: &[(String, Item)], precision: Precision, limit: usize) -> Result<Vec<Array>, Error> {
+    let base = in_place_base(op);
+    let function = table()
+        .get(op)
+        .or_else(|| base.as_deref().and_then(|base| table().get(base)))
+        .ok_or_else(|| Error::Unsupported { op: op.to_owned() })?;
+    let results = function(&Call { op, args, precision, limit })?;
+    match (&base, args.first(), results.as_slice()) {
+        // An in-place operation keeps the element type of what it writes into.
+        (Some(_), Some((_, Item::Tensor(target))), [result]) if result.dtype() != target.dtype() => {
+            Ok(vec![result.cast(target.dtype(), precision)])
+        }
+        _ => Ok(results),
+    }
+}
