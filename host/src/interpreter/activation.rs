@@ -1,8 +1,8 @@
 //! Activation functions.
 
-use super::array::{Array, Real};
 use super::arguments::Call;
 use super::arithmetic::{larger, smaller};
+use super::array::{Array, Real};
 use super::pointwise::map_real;
 use super::{Error, Table};
 

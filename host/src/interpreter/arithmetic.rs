@@ -1,7 +1,7 @@
 //! Arithmetic and comparisons of two operands, with broadcasting and type promotion.
 
-use super::array::{Array, Data, Element, Nd, Real};
 use super::arguments::{Call, Operand, Scalar};
+use super::array::{Array, Data, Element, Nd, Real, shaped};
 use super::promotion::{broadcast_sizes, common, float_type, promote, result_type};
 use super::{Error, Table};
 use crate::graph::ScalarType;
@@ -50,31 +50,31 @@ pub(super) const OPS: Table = &[
 ];
 
 /// Applies a function to the pairs of two broadcast arrays.
-fn zip<E: Element, R>(a: &Nd<E>, b: &Nd<E>, sizes: &[usize], function: impl Fn(E, E) -> R) -> Option<Nd<R>> {
+fn zip<E: Element, R: Element>(a: &Nd<E>, b: &Nd<E>, sizes: &[usize], function: impl Fn(E, E) -> R) -> Option<Nd<R>> {
     if let (Some(a), Some(b)) = (a.as_slice(), b.as_slice())
         && a.len() == b.len()
     {
         let values = a.iter().zip(b).map(|(&x, &y)| function(x, y)).collect();
-        return ndarray::ArrayD::from_shape_vec(sizes, values).ok().map(ndarray::ArrayD::into_shared);
+        return shaped(sizes, values);
     }
     if let (Some(a), Some(&[y])) = (a.as_slice(), b.as_slice())
-        && a.len() == sizes.iter().product()
+        && a.len() == sizes.iter().product::<usize>()
     {
         let values = a.iter().map(|&x| function(x, y)).collect();
-        return ndarray::ArrayD::from_shape_vec(sizes, values).ok().map(ndarray::ArrayD::into_shared);
+        return shaped(sizes, values);
     }
     let (a, b) = (a.broadcast(sizes)?, b.broadcast(sizes)?);
     let mut values = Vec::with_capacity(sizes.iter().product());
     values.extend(a.iter().zip(b.iter()).map(|(&x, &y)| function(x, y)));
-    ndarray::ArrayD::from_shape_vec(sizes, values).ok().map(ndarray::ArrayD::into_shared)
+    shaped(sizes, values)
 }
 
 /// The functions of one operation for each kind of storage.
-struct Binary<S, D, I, B> {
+struct Binary<S, D> {
     single: S,
     double: D,
-    integer: I,
-    boolean: B,
+    integer: Option<fn(i64, i64) -> i64>,
+    boolean: Option<fn(bool, bool) -> bool>,
 }
 
 /// Applies the fitting function; a kind of storage without one is an unsupported element type.
@@ -82,12 +82,7 @@ fn apply(
     call: &Call<'_>,
     a: &Array,
     b: &Array,
-    functions: &Binary<
-        impl Fn(f32, f32) -> f32,
-        impl Fn(f64, f64) -> f64,
-        Option<fn(i64, i64) -> i64>,
-        Option<fn(bool, bool) -> bool>,
-    >,
+    functions: Binary<impl Fn(f32, f32) -> f32, impl Fn(f64, f64) -> f64>,
 ) -> Result<Array, Error> {
     let sizes = broadcast_sizes(call, a.sizes(), b.sizes())?;
     let data = match (a.data(), b.data()) {
@@ -113,7 +108,7 @@ macro_rules! functions {
         fn function<T: Real>($x: T, $y: T) -> T {
             $real
         }
-        &Binary { single: function::<f32>, double: function::<f64>, integer: $integer, boolean: $boolean }
+        Binary { single: function::<f32>, double: function::<f64>, integer: $integer, boolean: $boolean }
     }};
 }
 
@@ -265,7 +260,13 @@ fn integer_power(x: i64, y: i64) -> i64 {
         Ok(y) => x.wrapping_pow(y),
         Err(_) if y > 0 => 0,
         Err(_) if x == 1 => 1,
-        Err(_) if x == -1 => if y % 2 == 0 { 1 } else { -1 },
+        Err(_) if x == -1 => {
+            if y % 2 == 0 {
+                1
+            } else {
+                -1
+            }
+        }
         Err(_) => 0,
     }
 }
@@ -284,7 +285,7 @@ fn pow(call: &Call<'_>) -> Result<Vec<Array>, Error> {
             integer: Some(integer_power as fn(i64, i64) -> i64),
             boolean: None,
         };
-        return Ok(vec![apply(call, &a, &b, &functions)?]);
+        return Ok(vec![apply(call, &a, &b, functions)?]);
     }
     Ok(vec![apply(call, &a, &b, functions!(x, y => x.powf(y), Some(integer_power), None))?])
 }
@@ -399,18 +400,18 @@ fn logical_or(call: &Call<'_>) -> Result<Vec<Array>, Error> {
     truths(call, |x, y| x || y)
 }
 
-fn bits(
-    call: &Call<'_>,
-    integer: fn(i64, i64) -> i64,
-    boolean: fn(bool, bool) -> bool,
-) -> Result<Vec<Array>, Error> {
+fn bits(call: &Call<'_>, integer: fn(i64, i64) -> i64, boolean: fn(bool, bool) -> bool) -> Result<Vec<Array>, Error> {
     let (a, b) = common(call, &call.operand("self")?, &call.operand("other")?);
     if a.dtype().is_floating() {
         return Err(call.unsupported_dtype(a.dtype()));
     }
-    let functions =
-        Binary { single: |x: f32, _: f32| x, double: |x: f64, _: f64| x, integer: Some(integer), boolean: Some(boolean) };
-    Ok(vec![apply(call, &a, &b, &functions)?])
+    let functions = Binary {
+        single: |x: f32, _: f32| x,
+        double: |x: f64, _: f64| x,
+        integer: Some(integer),
+        boolean: Some(boolean),
+    };
+    Ok(vec![apply(call, &a, &b, functions)?])
 }
 
 fn bitwise_and(call: &Call<'_>) -> Result<Vec<Array>, Error> {

@@ -175,7 +175,8 @@ pub(super) fn shaped<E: Element>(sizes: &[usize], elements: Vec<E>) -> Option<Nd
 impl Array {
     /// From a tensor; `None` for complex and unnamed element types.
     pub fn from_tensor(tensor: &Tensor, precision: Precision) -> Option<Self> {
-        if tensor.sizes.iter().try_fold(tensor.dtype.bytes(), |n, &size| n.checked_mul(size)) != Some(tensor.bytes.len())
+        if tensor.sizes.iter().try_fold(tensor.dtype.bytes(), |n, &size| n.checked_mul(size))
+            != Some(tensor.bytes.len())
         {
             return None;
         }
@@ -328,7 +329,12 @@ impl Array {
     }
 
     /// `sizes` filled with one number.
-    pub(super) fn filled(sizes: &[usize], value: super::arguments::Scalar, dtype: ScalarType, precision: Precision) -> Self {
+    pub(super) fn filled(
+        sizes: &[usize],
+        value: super::arguments::Scalar,
+        dtype: ScalarType,
+        precision: Precision,
+    ) -> Self {
         let scalar = value.as_array(precision).cast(dtype, precision);
         moved!(&scalar, a => {
             let value = a.first().copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Convolutions of one and two dimensions.
 
-use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::arguments::Call;
+use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::layout::with_sizes;
 use super::{Error, Table};
 
@@ -53,7 +53,14 @@ impl Geometry {
 
 /// Every output element is summed in the order (input channel, kernel row, kernel column); taps in the
 /// padding add nothing.
-fn convolve<T: Real>(input: &[T], weight: &[T], bias: Option<&[T]>, geometry: &Geometry, output: &mut [T], sizes: [usize; 4]) {
+fn convolve<T: Real>(
+    input: &[T],
+    weight: &[T],
+    bias: Option<&[T]>,
+    geometry: &Geometry,
+    output: &mut [T],
+    sizes: [usize; 4],
+) {
     let [_, channels, h, w] = geometry.input;
     let [out, inner, kh, kw] = geometry.weight;
     let [_, _, oh, ow] = sizes;
@@ -134,8 +141,10 @@ fn steps(call: &Call<'_>, name: &str, count: usize, default: usize) -> Result<Ve
     let Some(list) = call.optional_ints(name)?.filter(|list| !list.is_empty()) else {
         return Ok(vec![default; count]);
     };
-    let list: Vec<usize> =
-        list.iter().map(|&n| usize::try_from(n).map_err(|_| call.bad(name, format!("{n} is no size")))).collect::<Result<_, _>>()?;
+    let list: Vec<usize> = list
+        .iter()
+        .map(|&n| usize::try_from(n).map_err(|_| call.bad(name, format!("{n} is no size"))))
+        .collect::<Result<_, _>>()?;
     match list.as_slice() {
         [one] => Ok(vec![*one; count]),
         list if list.len() == count => Ok(list.to_vec()),

@@ -1,7 +1,7 @@
 //! Tensors out of nothing.
 
-use super::array::{Array, Data, shaped};
 use super::arguments::{Call, Scalar};
+use super::array::{Array, Data, shaped};
 use super::{Error, Table};
 use crate::graph::ScalarType;
 
@@ -78,7 +78,7 @@ fn arange(call: &Call<'_>) -> Result<Vec<Array>, Error> {
         return Err(call.bad("step", "it must not be zero"));
     }
     let count = ((end.double() - start.double()) / step.double()).ceil();
-    if !(count >= 0.0) {
+    if count.is_nan() || count < 0.0 {
         return Err(call.bad("end", "the range is empty in the direction of `step`"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be small and positive")]
@@ -95,8 +95,7 @@ fn arange(call: &Call<'_>) -> Result<Vec<Array>, Error> {
         _ => {
             #[expect(clippy::cast_precision_loss, reason = "counts stay below the limit")]
             let values = (0..length).map(|i| start.double() + step.double() * i as f64).collect();
-            let doubles =
-                Array::moved(ScalarType::Float64, Data::F64(shaped(&[length], values).ok_or_else(refused)?));
+            let doubles = Array::moved(ScalarType::Float64, Data::F64(shaped(&[length], values).ok_or_else(refused)?));
             doubles.cast(call.dtype("dtype")?.unwrap_or(ScalarType::Float32), call.precision)
         }
     };

@@ -2,8 +2,8 @@
 
 use ndarray::{ArrayD, Axis, Dimension, IxDyn};
 
-use super::array::{Array, Element, Nd, elements, moved, shaped};
 use super::arguments::Call;
+use super::array::{Array, Element, Nd, elements, moved, shaped};
 use super::layout::{broadcast, permuted, with_sizes};
 use super::promotion::broadcast_sizes;
 use super::{Error, Table};

@@ -2,8 +2,8 @@
 
 use ndarray::IxDyn;
 
-use super::array::{Array, Element, Nd, moved, standard};
 use super::arguments::Call;
+use super::array::{Array, Element, Nd, moved, standard};
 use super::{Error, Table};
 use crate::graph::ScalarType;
 

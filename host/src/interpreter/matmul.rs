@@ -1,8 +1,8 @@
 //! Matrix products and what is made of them.
 
-use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::arguments::{Call, Operand, Scalar};
 use super::arithmetic::{add_arrays, multiply_arrays};
+use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::layout::{broadcast, permuted, with_sizes};
 use super::promotion::broadcast_sizes;
 use super::softmax::softmax_last;

@@ -1,7 +1,7 @@
 //! Normalisation layers in evaluation mode.
 
-use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::arguments::Call;
+use super::array::{Array, Element, Real, by_real, elements, shaped};
 use super::layout::with_sizes;
 use super::reduction::{average, squared_deviations};
 use super::{Error, Table};

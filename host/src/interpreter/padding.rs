@@ -2,8 +2,8 @@
 
 use ndarray::{ArrayD, Axis, IxDyn, Slice};
 
-use super::array::{Array, Element, Nd, by_element, moved, standard};
 use super::arguments::{Call, Scalar};
+use super::array::{Array, Element, Nd, by_element, moved, standard};
 use super::{Error, Table};
 
 pub(super) const OPS: Table = &[

@@ -2,8 +2,8 @@
 
 use ndarray::Zip;
 
-use super::array::{Array, Data, Element, Nd, Real, by_element};
 use super::arguments::{Call, Operand};
+use super::array::{Array, Data, Element, Nd, Real, by_element};
 use super::layout::broadcast;
 use super::promotion::{broadcast_sizes, common, float_type};
 use super::{Error, Table};

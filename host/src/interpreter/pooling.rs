@@ -1,7 +1,7 @@
 //! Average and maximum pooling with torch's window rules.
 
-use super::array::{Array, Data, Element, Nd, Real, by_real, elements, shaped};
 use super::arguments::Call;
+use super::array::{Array, Data, Element, Nd, Real, by_real, elements, shaped};
 use super::layout::with_sizes;
 use super::reduction::{average, rows};
 use super::{Error, Table};
@@ -88,7 +88,8 @@ fn planes(call: &Call<'_>, array: &Array) -> Result<(usize, usize, usize), Error
 fn pooled_sizes(array: &Array, height: usize, width: usize) -> Vec<usize> {
     let mut sizes = array.sizes().to_vec();
     let rank = sizes.len();
-    if let Some([h, w]) = sizes.get_mut(rank.saturating_sub(2)..).and_then(|tail| <&mut [usize; 2]>::try_from(tail).ok())
+    if let Some([h, w]) =
+        sizes.get_mut(rank.saturating_sub(2)..).and_then(|tail| <&mut [usize; 2]>::try_from(tail).ok())
     {
         (*h, *w) = (height, width);
     }
@@ -207,11 +208,7 @@ fn avg_pool1d(call: &Call<'_>) -> Result<Vec<Array>, Error> {
 }
 
 /// Largest elements of the windows and their positions in the plane.
-fn largest<E: Element + PartialOrd>(
-    input: &[E],
-    [rows, columns]: &[Windows; 2],
-    lowest: E,
-) -> (Vec<E>, Vec<i64>) {
+fn largest<E: Element + PartialOrd>(input: &[E], [rows, columns]: &[Windows; 2], lowest: E) -> (Vec<E>, Vec<i64>) {
     let mut values = Vec::new();
     let mut positions = Vec::new();
     let plane = rows.size * columns.size;

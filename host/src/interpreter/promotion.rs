@@ -1,8 +1,8 @@
 //! torch's type promotion and broadcasting.
 
 use super::Error;
-use super::array::Array;
 use super::arguments::{Call, Operand};
+use super::array::Array;
 use crate::graph::ScalarType;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,9 +102,8 @@ mod tests {
 
     #[test]
     fn numbers_widen_only_to_another_category() {
-        let tensor = |sizes: &[usize], dtype| {
-            Operand::Tensor(Array::filled(sizes, Scalar::Int(1), dtype, Precision::Torch))
-        };
+        let tensor =
+            |sizes: &[usize], dtype| Operand::Tensor(Array::filled(sizes, Scalar::Int(1), dtype, Precision::Torch));
         let check = |a: &Operand, b: &Operand, expected| assert_eq!(result_type(&[a, b]), expected);
         check(&tensor(&[2], ScalarType::Float16), &Operand::Scalar(Scalar::Float(0.5)), ScalarType::Float16);
         check(&tensor(&[2], ScalarType::Int8), &Operand::Scalar(Scalar::Int(500)), ScalarType::Int8);

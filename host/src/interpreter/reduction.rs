@@ -1,8 +1,8 @@
 //! Reductions: sums, means, extremes, variances.
 
+use super::arguments::Call;
 use super::arithmetic::{larger, smaller};
 use super::array::{Array, Data, Element, Nd, Real, by_real, elements, shaped};
-use super::arguments::Call;
 use super::indexing::index_array;
 use super::layout::permuted;
 use super::{Error, Table};

@@ -1,7 +1,7 @@
 //! Nearest and bilinear upsampling with torch's coordinates.
 
-use super::array::{Array, Data, Element, Real, elements, shaped};
 use super::arguments::Call;
+use super::array::{Array, Data, Element, Real, elements, shaped};
 use super::{Error, Table};
 
 pub(super) const OPS: Table = &[
@@ -25,7 +25,12 @@ fn target(call: &Call<'_>, input: [usize; 2]) -> Result<([usize; 2], [Option<f64
     let output = match (call.optional_ints("output_size")?, factors.as_deref()) {
         (Some(_), _) => call.pair("output_size", None)?,
         (None, Some(&[h, w])) => {
-            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "torch floors the product")]
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "torch floors the product"
+            )]
             let grown = |size: usize, factor: f64| (size as f64 * factor).floor() as usize;
             [grown(input[0], h), grown(input[1], w)]
         }
@@ -42,7 +47,12 @@ fn image(call: &Call<'_>, array: &Array) -> Result<[usize; 4], Error> {
 }
 
 /// Input positions per output position; a given scale wins over the ratio of the sizes.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "torch computes positions in singles")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "torch computes positions in singles"
+)]
 fn nearest_positions(size: usize, output: usize, scale: Option<f64>) -> Vec<usize> {
     let ratio = match scale {
         Some(scale) if scale > 0.0 => (1.0 / scale) as f32,

@@ -36,9 +36,33 @@ pub struct Run {
 
 /// Operations whose result shares storage with their first argument.
 const VIEWS: &[&str] = &[
-    "view", "_unsafe_view", "reshape", "flatten", "unflatten", "permute", "transpose", "t", "unsqueeze", "squeeze",
-    "expand", "broadcast_to", "expand_as", "slice", "narrow", "select", "split", "split_with_sizes", "chunk",
-    "unbind", "alias", "detach", "contiguous", "to", "dropout", "feature_dropout", "type_as",
+    "view",
+    "_unsafe_view",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "permute",
+    "transpose",
+    "t",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "broadcast_to",
+    "expand_as",
+    "slice",
+    "narrow",
+    "select",
+    "split",
+    "split_with_sizes",
+    "chunk",
+    "unbind",
+    "alias",
+    "detach",
+    "contiguous",
+    "to",
+    "dropout",
+    "feature_dropout",
+    "type_as",
 ];
 
 /// The functional spelling of an in-place one: `aten.relu_.default` is `aten.relu.default`.

@@ -2,8 +2,8 @@
 
 use ndarray::{ArrayD, ArrayView, Axis, IxDyn, Slice, concatenate};
 
-use super::array::{Array, Element, Nd, by_element, moved};
 use super::arguments::Call;
+use super::array::{Array, Element, Nd, by_element, moved};
 use super::layout::with_sizes;
 use super::promotion::promote;
 use super::{Error, Table};
@@ -157,19 +157,17 @@ fn unbind(call: &Call<'_>) -> Result<Vec<Array>, Error> {
 fn joined<E: Element>(call: &Call<'_>, arrays: &[Array], axis: usize) -> Result<Nd<E>, Error> {
     let views: Vec<ArrayView<'_, E, IxDyn>> =
         arrays.iter().filter_map(|array| array.storage::<E>()).map(|a| a.view()).collect();
-    let joined: ArrayD<E> = concatenate(Axis(axis), &views)
-        .map_err(|_| call.mismatch(format!("the sizes {:?} do not join", arrays.iter().map(Array::sizes).collect::<Vec<_>>())))?;
+    let joined: ArrayD<E> = concatenate(Axis(axis), &views).map_err(|_| {
+        call.mismatch(format!("the sizes {:?} do not join", arrays.iter().map(Array::sizes).collect::<Vec<_>>()))
+    })?;
     // The result may keep a column order of its parts; row-major order makes everything after it fast.
     Ok(super::array::standard(&joined.into_shared()))
 }
 
 /// Joins arrays along a dimension, in their common element type.
 pub(super) fn join(call: &Call<'_>, arrays: &[Array], axis: usize) -> Result<Array, Error> {
-    let dtype = arrays
-        .iter()
-        .map(Array::dtype)
-        .reduce(promote)
-        .ok_or_else(|| call.bad("tensors", "the list is empty"))?;
+    let dtype =
+        arrays.iter().map(Array::dtype).reduce(promote).ok_or_else(|| call.bad("tensors", "the list is empty"))?;
     // torch skips tensors of size [0] whatever the others' rank.
     let skipped = |array: &&Array| array.sizes() != [0] || arrays.iter().all(|other| other.rank() == 1);
     let cast: Vec<Array> = arrays.iter().filter(skipped).map(|array| array.cast(dtype, call.precision)).collect();

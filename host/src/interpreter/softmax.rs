@@ -1,8 +1,8 @@
 //! Softmax and its logarithm.
 
-use super::array::{Array, Real, by_real};
 use super::arguments::Call;
 use super::arithmetic::larger;
+use super::array::{Array, Real, by_real};
 use super::layout::permuted;
 use super::reduction::{pairwise_sum, rows};
 use super::{Error, Table};
