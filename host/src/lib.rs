@@ -20,6 +20,7 @@ pub mod output;
 pub mod progress;
 pub mod report;
 pub mod run_folder;
+pub mod sandbox;
 pub mod settings;
 pub mod surroundings;
 pub mod target;

@@ -1,0 +1,224 @@
+//! A look at a component's bytes before any engine sees them.
+//!
+//! The bytes are parsed whole and validated against the features that rules may use; sizes are held
+//! against the limits; the contract version is read from the name of the exported interface; imports that
+//! could carry anything but types are refused. This is a first filter: what compiling costs is held down
+//! by the limits of the compiling process.
+
+use wasmparser::component_types::{ComponentEntityType, ComponentItem};
+use wasmparser::{ComponentExternalKind, Parser, Payload, Validator, WasmFeatures};
+
+use super::Limits;
+use super::error::Class;
+use crate::files::sha256_hex;
+
+/// Interfaces of the contract that this host speaks, oldest first.
+pub const CONTRACTS: &[Contract] = &[Contract { major: 0, minor: 1 }];
+/// What the exported interface is called, before the version.
+const INTERFACE: &str = "delegate-doctor:rules/rule@";
+/// Custom section with the contract version that the author's tool built for.
+pub const CONTRACT_SECTION: &str = "delegate-doctor:contract";
+/// Custom section with the author's tool and its version.
+pub const SDK_SECTION: &str = "delegate-doctor:sdk";
+
+/// A line of contract versions that understand each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// `0`
+    pub major: u64,
+    /// `1`
+    pub minor: u64,
+}
+
+/// What the bytes say without being run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// lower-case hex SHA-256 of the bytes
+    pub sha256: String,
+    /// number of bytes
+    pub bytes: usize,
+    /// the exported interface: `delegate-doctor:rules/rule@0.1.0`
+    pub interface: String,
+    /// its version
+    pub contract: semver::Version,
+    /// `rule-sdk 0.1.0`, where the component says so
+    pub sdk: Option<String>,
+    /// functions over all core modules
+    pub functions: usize,
+    /// core modules
+    pub core_modules: usize,
+    /// bytes of the largest function body
+    pub largest_body: usize,
+    /// imports that carry types only
+    pub type_imports: Vec<String>,
+    /// other exports, which are ignored
+    pub other_exports: Vec<String>,
+}
+
+/// Why the bytes are no rule for this host.
+pub(super) type Finding = (Class, String);
+
+fn features() -> WasmFeatures {
+    WasmFeatures::WASM2
+        .difference(WasmFeatures::SIMD)
+        .union(WasmFeatures::EXTENDED_CONST)
+        .union(WasmFeatures::COMPONENT_MODEL)
+}
+
+/// Looks at a component without running it.
+///
+/// # Errors
+/// The class and the reason for which this host will not load it.
+pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Finding> {
+    let load = |reason: String| (Class::Load, reason);
+    if bytes.len() > limits.component_bytes {
+        return Err(load(format!("it has {} bytes, and {} are allowed", bytes.len(), limits.component_bytes)));
+    }
+    if Parser::is_core_wasm(bytes) {
+        return Err(load("it is a core module, not a component".to_owned()));
+    }
+    if !Parser::is_component(bytes) {
+        return Err(load("it is not a WebAssembly component".to_owned()));
+    }
+    let outline = Outline::read(bytes, limits)?;
+
+    let types = Validator::new_with_features(features())
+        .validate_all(bytes)
+        .map_err(|error| load(format!("it is not valid: {}", error.message())))?;
+    for import in &outline.imports {
+        let carries_types_only = match types.as_ref().component_item_for_import(import) {
+            Some(ComponentItem { ty: ComponentEntityType::Type { .. }, .. }) => true,
+            Some(ComponentItem { ty: ComponentEntityType::Instance(id), .. }) => {
+                types.as_ref().get(*id).is_some_and(|instance| {
+                    instance.exports.values().all(|item| matches!(item.ty, ComponentEntityType::Type { .. }))
+                })
+            }
+            _ => false,
+        };
+        if !carries_types_only {
+            return Err((Class::Import, format!("it imports `{import}`, and a rule may import nothing but types")));
+        }
+    }
+
+    let (interface, contract) = outline.contract()?;
+    Ok(Inspection {
+        sha256: sha256_hex(bytes),
+        bytes: bytes.len(),
+        other_exports: outline.exports.iter().filter(|name| **name != interface).cloned().collect(),
+        interface,
+        contract,
+        sdk: outline.sdk,
+        functions: outline.functions,
+        core_modules: outline.core_modules,
+        largest_body: outline.largest_body,
+        type_imports: outline.imports,
+    })
+}
+
+/// Counts and names from one pass over the bytes.
+#[derive(Default)]
+struct Outline {
+    imports: Vec<String>,
+    exports: Vec<String>,
+    instances: Vec<String>,
+    sdk: Option<String>,
+    functions: usize,
+    core_modules: usize,
+    largest_body: usize,
+}
+
+impl Outline {
+    fn read(bytes: &[u8], limits: &Limits) -> Result<Self, Finding> {
+        let load = |reason: String| (Class::Load, reason);
+        let invalid = |error: wasmparser::Error| (Class::Load, format!("it is not valid: {}", error.message()));
+        let too_many = |what: &str, found: usize, most: usize| {
+            load(format!("it has {found} {what} or more, and {most} are allowed"))
+        };
+        let mut outline = Self::default();
+        let mut depth = 0_usize;
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload.map_err(invalid)? {
+                Payload::ModuleSection { .. } => {
+                    depth += 1;
+                    outline.core_modules += 1;
+                    if outline.core_modules > limits.core_modules {
+                        return Err(too_many("core modules", outline.core_modules, limits.core_modules));
+                    }
+                }
+                Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::CodeSectionEntry(body) => {
+                    outline.functions += 1;
+                    let size = body.as_bytes().len();
+                    outline.largest_body = outline.largest_body.max(size);
+                    if outline.functions > limits.functions {
+                        return Err(too_many("functions", outline.functions, limits.functions));
+                    }
+                    if size > limits.body_bytes {
+                        return Err(load(format!(
+                            "a function body has {size} bytes, and {} are allowed",
+                            limits.body_bytes
+                        )));
+                    }
+                    let mut locals = 0_u32;
+                    for group in body.get_locals_reader().map_err(invalid)? {
+                        locals = locals.saturating_add(group.map_err(invalid)?.0);
+                    }
+                    if locals > limits.locals {
+                        return Err(load(format!("a function has {locals} locals, and {} are allowed", limits.locals)));
+                    }
+                }
+                Payload::ComponentImportSection(section) if depth == 0 => {
+                    for import in section {
+                        outline.imports.push(import.map_err(invalid)?.name.name.to_owned());
+                    }
+                }
+                Payload::ComponentExportSection(section) if depth == 0 => {
+                    for export in section {
+                        let export = export.map_err(invalid)?;
+                        let name = export.name.name.to_owned();
+                        if export.kind == ComponentExternalKind::Instance {
+                            outline.instances.push(name.clone());
+                        }
+                        outline.exports.push(name);
+                    }
+                }
+                Payload::CustomSection(section) if depth == 0 && section.name() == SDK_SECTION => {
+                    outline.sdk =
+                        std::str::from_utf8(section.data()).ok().map(|text| super::error::printable(text, 64));
+                }
+                _ => {}
+            }
+        }
+        Ok(outline)
+    }
+
+    /// The exported interface of the newest contract that both sides speak.
+    fn contract(&self) -> Result<(String, semver::Version), Finding> {
+        let known = CONTRACTS.iter().map(|one| format!("{}.{}", one.major, one.minor)).collect::<Vec<_>>().join(", ");
+        let exported: Vec<(String, semver::Version)> = self
+            .instances
+            .iter()
+            .filter_map(|name| {
+                let version = name.strip_prefix(INTERFACE).and_then(|version| semver::Version::parse(version).ok())?;
+                Some((name.clone(), version))
+            })
+            .collect();
+        let spoken = exported.iter().filter(|(_, version)| {
+            version.pre.is_empty()
+                && CONTRACTS.iter().any(|one| one.major == version.major && one.minor == version.minor)
+        });
+        if let Some(newest) = spoken.max_by(|a, b| a.1.cmp(&b.1)) {
+            return Ok(newest.clone());
+        }
+        let reason = match exported.iter().map(|(_, version)| version).max() {
+            None => format!("it exports no `{INTERFACE}…`; this host speaks contract {known}"),
+            Some(version) => {
+                let newest = CONTRACTS.last().map(|one| semver::Version::new(one.major, one.minor, u64::MAX));
+                let needs = if newest.is_some_and(|newest| *version > newest) { "; it needs a newer host" } else { "" };
+                format!("it speaks contract {version}, this host speaks {known}{needs}")
+            }
+        };
+        Err((Class::ContractVersion, reason))
+    }
+}
