@@ -16,8 +16,9 @@ macro_rules! package {
 }
 
 /// Every file of the worker package.
-const FILES: [(&str, &[u8]); 12] = package![
+const FILES: [(&str, &[u8]); 13] = package![
     "__init__.py",
+    "aliases.py",
     "checking.py",
     "errors.py",
     "export.py",
