@@ -1,1 +1,7 @@
-//! Placeholder.
+//! What the tests of this package share: the built binaries, a sandbox to run them in.
+
+mod binary;
+mod sandbox;
+
+pub use binary::{binary, profile, workspace};
+pub use sandbox::{Ran, Sandbox};

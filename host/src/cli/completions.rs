@@ -9,8 +9,10 @@ use crate::output::{Exit, Failure, Printer};
 #[command(after_help = "\
 Examples:
   delegate-doctor completions bash > ~/.local/share/bash-completion/completions/delegate-doctor
-  delegate-doctor completions zsh > ~/.zfunc/_delegate-doctor      (with ~/.zfunc in fpath)
-  delegate-doctor completions fish > ~/.config/fish/completions/delegate-doctor.fish")]
+  delegate-doctor completions zsh > ~/.zfunc/_delegate-doctor
+  delegate-doctor completions fish > ~/.config/fish/completions/delegate-doctor.fish
+
+The folder that zsh reads must be in its `fpath`.")]
 pub(super) struct Arguments {
     /// Which shell
     #[arg(value_name = "SHELL")]

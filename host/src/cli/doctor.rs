@@ -12,8 +12,10 @@ use crate::surroundings::{self, Diagnosis, Verdict};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  delegate-doctor doctor                 what is there, what is missing, what to do
-  delegate-doctor doctor --format json   the same for a script; exit code 2 if something is missing")]
+  delegate-doctor doctor                 What is there, what is missing, what to do
+  delegate-doctor doctor --format json   The same for a script
+
+The exit code is 2 when something is missing without which `optimize` fails.")]
 pub(super) struct Arguments {
     /// How to show the result
     #[arg(long, value_name = "FORMAT", default_value = "text")]

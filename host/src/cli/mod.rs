@@ -25,8 +25,11 @@ use crate::settings::{self, Common, ProjectFile};
 
 pub use reference::markdown as reference_markdown;
 
-/// Finds where a PyTorch model lowered with ExecuTorch and XNNPACK really spends its time, repairs the
-/// operators that fall back to slow portable kernels, and keeps a repair only when measurements prove it.
+/// Find and repair what slows down a PyTorch model lowered with ExecuTorch and XNNPACK
+///
+/// Operators that XNNPACK does not take over fall back to slow portable kernels. Delegate Doctor lowers
+/// the model, runs it, and measures which fallbacks cost time. Rules in a sandbox propose repairs, and a
+/// repair is kept only when comparisons of the results and measurements of the speed prove it.
 #[derive(Debug, Parser)]
 #[command(
     name = "delegate-doctor",
@@ -37,11 +40,14 @@ pub use reference::markdown as reference_markdown;
     disable_help_subcommand = true,
     after_help = "\
 Examples:
-  delegate-doctor optimize examples/segmenter.py   find and prove repairs, write a faster .pte
-  delegate-doctor doctor                           check that this machine has what it takes
+  delegate-doctor optimize examples/segmenter.py   Find and prove repairs, write a faster .pte
+  delegate-doctor doctor                           Check this machine, say what is missing
 
-Exit codes: 0 the question was answered, 1 a repair was wanted and none was acceptable,
-2 the tool or its surroundings failed, 130 interrupted."
+Exit codes:
+  0    the question was answered
+  1    a repair was wanted and none was acceptable
+  2    the tool or its surroundings failed
+  130  interrupted"
 )]
 struct Cli {
     #[command(flatten)]

@@ -9,7 +9,7 @@ pub fn markdown() -> String {
     let mut text = String::from(
         "# The command line\n\nGenerated from the definitions in `host/src/cli` by `cargo xtask docs`; edit those.\n",
     );
-    let mut command = super::command().term_width(90).disable_version_flag(true);
+    let mut command = super::command().term_width(100).disable_version_flag(true);
     command.build();
     section(&mut text, &mut command, "delegate-doctor", 2);
     // Writing to a string cannot fail.
@@ -41,6 +41,11 @@ fn section(text: &mut String, command: &mut clap::Command, name: &str, level: us
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     let _ = writeln!(text, "\n{} `{name}`\n\n```text\n{}\n```", "#".repeat(level), help.join("\n"));
     for sub in command.get_subcommands_mut() {
+        // What holds for every command is said once, at the top.
+        *sub = sub.clone().mut_args(|argument| {
+            let global = argument.is_global_set();
+            argument.hide(global)
+        });
         let name = format!("{name} {}", sub.get_name());
         section(text, sub, &name, level + 1);
     }

@@ -12,8 +12,8 @@ use crate::torch::environment::{self, Search};
         The first `optimize` does the same by itself. Nothing is done twice: what is there and works is kept.",
     after_help = "\
 Examples:
-  delegate-doctor setup                            about 6 GB and some minutes the first time
-  delegate-doctor setup --python venv/bin/python   use an environment of yours instead of a managed one"
+  delegate-doctor setup                            About 6 GB and some minutes the first time
+  delegate-doctor setup --python venv/bin/python   Use an environment of yours instead"
 )]
 pub(super) struct Arguments {}
 

@@ -12,10 +12,14 @@ pub(super) fn long() -> String {
     text
 }
 
-/// All versions as a JSON object, the tool's own first.
+/// All versions as a JSON object, the tool's own first; whole numbers are numbers.
 pub(super) fn as_json() -> serde_json::Map<String, serde_json::Value> {
     let own = ("tool", env!("CARGO_PKG_VERSION").to_string());
-    std::iter::once(own).chain(parts()).map(|(name, version)| (name.replace(' ', "_"), version.into())).collect()
+    let value = |version: String| match version.parse::<u64>() {
+        Ok(number) => number.into(),
+        Err(_) => version.into(),
+    };
+    std::iter::once(own).chain(parts()).map(|(name, version)| (name.replace(' ', "_"), value(version))).collect()
 }
 
 /// The versions beside the tool's own, by name.

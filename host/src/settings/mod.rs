@@ -36,6 +36,8 @@ pub struct Common {
 pub struct OptimizeSettings {
     /// what the user pointed at, as typed: a `.py` file, `module:callable`, a `.pt2`
     pub model: String,
+    /// the whole command line as typed, for the records of the run
+    pub command: Vec<String>,
     /// where the results go
     pub place: RunPlace,
     /// Python and folders
@@ -134,6 +136,8 @@ pub struct Thresholds {
 pub struct OptimizeArguments {
     /// `MODEL`
     pub model: String,
+    /// the whole command line
+    pub command: Vec<String>,
     /// `--out`
     pub out: Option<PathBuf>,
     /// `--resume` (`Some(None)`) or `--resume=DIR`
@@ -323,6 +327,7 @@ impl OptimizeSettings {
                 arguments.model_timeout.or(file.model_timeout).unwrap_or(DEFAULT_MODEL_TIMEOUT),
             )?,
             model: arguments.model,
+            command: arguments.command,
         })
     }
 }
