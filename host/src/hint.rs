@@ -29,26 +29,3 @@ impl Hint for std::io::Error {
         Some(advice.to_string())
     }
 }
-
-/// Error types that answer the question by themselves.
-macro_rules! own_hint {
-    ($($error:ty),+ $(,)?) => {$(
-        impl Hint for $error {
-            fn hint(&self) -> Option<String> {
-                <$error>::hint(self).map(Into::into)
-            }
-        }
-    )+};
-}
-
-own_hint!(crate::torch::environment::Error);
-
-impl Hint for crate::torch::Error {
-    fn hint(&self) -> Option<String> {
-        Self::hint(self)
-    }
-
-    fn details(&self) -> Option<String> {
-        self.detail().map(str::to_owned)
-    }
-}

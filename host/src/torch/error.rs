@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::protocol::WorkerError;
+use crate::hint::Hint;
 
 /// Why a worker gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -131,5 +132,15 @@ impl Error {
             Self::Died { method, .. } | Self::TimedOut { method, .. } => *method == "export",
             _ => false,
         }
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
+    }
+
+    fn details(&self) -> Option<String> {
+        self.detail().map(str::to_owned)
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::managed::{base_interpreter, managed_folder, pinned_requirements};
 use self::probe::Probe;
+use crate::hint::Hint;
 
 /// Oldest executorch that is supported.
 pub const OLDEST_EXECUTORCH: (u64, u64) = (1, 4);
@@ -184,6 +185,12 @@ impl Error {
             },
             Self::Interrupted => return None,
         })
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Self::hint(self)
     }
 }
 
