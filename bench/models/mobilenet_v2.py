@@ -1,0 +1,11 @@
+import torchvision
+
+from responsive import image, responsive
+
+
+def delegate_doctor_model():
+    return responsive(torchvision.models.mobilenet_v2(weights=None), image(224))
+
+
+def delegate_doctor_inputs():
+    return (image(224),)
