@@ -8,9 +8,16 @@
 //! A figure reaches a view as [`Evidence`](crate::evidence::Evidence) and is printed by [`figures`],
 //! which never drops the label; text from outside goes through [`visible`].
 
+pub mod explain;
 pub mod figures;
+pub mod layout;
 pub mod model;
+pub mod terminal;
 pub mod visible;
+pub mod wording;
+
+#[cfg(test)]
+pub(crate) mod samples;
 
 /// The JSON schema of [`model::Report`], as published in `docs/report.schema.json`.
 pub fn schema() -> schemars::Schema {

@@ -148,6 +148,13 @@ impl Report {
         Ok(text)
     }
 
+    /// All findings, the gravest first.
+    pub fn ranked_findings(&self) -> Vec<&Finding> {
+        let mut findings: Vec<_> = self.findings.iter().collect();
+        findings.sort_by_key(|finding| finding.severity);
+        findings
+    }
+
     /// The findings that say that the user's program is wrong or unsafe as it is.
     pub fn alarms(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Alarm)
@@ -445,4 +452,53 @@ pub struct Artifact {
     pub sha256: String,
     /// size
     pub bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    fn accepted() -> serde_json::Value {
+        let (_, report) = samples::all().into_iter().next().expect("a sample");
+        serde_json::to_value(report).expect("JSON")
+    }
+
+    fn read(value: &serde_json::Value) -> Result<Report, ReadError> {
+        Report::from_json(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_missing_ones_have_defaults() {
+        let mut value = accepted();
+        value["added-later"] = serde_json::json!({ "x": 1 });
+        value["verdict"]["added-later"] = 1.into();
+        let fields = value.as_object_mut().expect("object");
+        for optional in ["command", "findings", "trials", "declined", "stages", "artifacts", "reproduce", "overall"] {
+            fields.shift_remove(optional).expect(optional);
+        }
+        let report = read(&value).expect("reads");
+        assert!(report.trials.is_empty() && report.overall.is_none());
+        assert_eq!(report.verdict.status, Status::RepairsAccepted);
+    }
+
+    #[test]
+    fn other_files_and_newer_versions_are_named_as_such() {
+        let mut newer = accepted();
+        newer["version"] = 2.into();
+        newer["verdict"] = "no longer an object".into();
+        assert!(matches!(read(&newer), Err(ReadError::TooNew { found: 2 })));
+        assert_eq!(
+            read(&newer).expect_err("too new").to_string(),
+            "The report has version 2, and this tool reads versions up to 1"
+        );
+        let mut other = accepted();
+        other["schema"] = "cargo".into();
+        assert!(matches!(read(&other), Err(ReadError::NotAReport { .. })));
+        assert!(matches!(Report::from_json(b"{}"), Err(ReadError::NotAReport { .. })));
+        assert!(matches!(Report::from_json(b"\x00\xff"), Err(ReadError::Json(_))));
+        let mut broken = accepted();
+        broken["model"] = 3.into();
+        assert!(matches!(read(&broken), Err(ReadError::Form { version: 1, .. })));
+    }
 }

@@ -867,7 +867,7 @@ fn poison(value: &mut serde_json::Value, key: &str) {
         "code",
     ];
     match value {
-        serde_json::Value::String(text) if !FIXED.contains(&key) => HOSTILE.clone_into(text),
+        serde_json::Value::String(text) if !FIXED.contains(&key) && text != "Infinity" => HOSTILE.clone_into(text),
         serde_json::Value::Array(items) => items.iter_mut().for_each(|item| poison(item, key)),
         serde_json::Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| poison(value, key)),
         _ => {}
