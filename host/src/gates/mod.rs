@@ -2,9 +2,33 @@
 //!
 //! One file a gate. Each is a function from programs and inputs to a [`GateReport`]; none knows what
 //! the decision will be.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `inputs.rs` | the input sets: the user's own, then seeded variations |
+//! | `tolerance.rs` | comparing tensors by the scale of what they hold; what a rule may claim |
+//! | `reference.rs` | the original in eager PyTorch, with scale and rounding slack of every output |
+//! | `sensitivity.rs` | whether outputs react to inputs at all |
+//! | `structure.rs` | gate 0 |
+//! | `site_equivalence.rs` | gate 1, with `sites.rs` (what changed) and `stimuli.rs` (what to feed it) |
+//! | `host_correctness.rs` | gate 2 |
+//! | `device_correctness.rs` | gate 3 |
+//! | `backend_fidelity.rs` | gate 4, and whether the original itself is right |
+
+pub mod backend_fidelity;
+pub mod device_correctness;
+pub mod host_correctness;
+pub mod inputs;
+pub mod reference;
+pub mod sensitivity;
+pub mod structure;
+pub mod tolerance;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Source of facts from eager runs.
+pub(crate) const EAGER: &str = "this host, eager PyTorch";
 
 /// The gates in the order they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,207 @@
+//! What every comparison of whole programs is made against: the original in eager PyTorch.
+//!
+//! In: the inputs and the eager runs of the original. Out: for every output and input set the scale
+//! and how much of a difference rounding alone explains.
+
+use crate::graph::ScalarType;
+use crate::target::RunOutcome;
+use crate::tensor::{self, Tensor};
+use crate::torch::protocol::EagerRun;
+
+use super::inputs::{InputKind, InputSet, Inputs, epsilon};
+use super::tolerance::{Comparison, Scale, compare, scale};
+
+/// What a program gave for one input set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramRun {
+    /// user outputs, in order
+    pub outputs: Vec<Tensor>,
+    /// positions of inputs whose content changed
+    pub mutated_inputs: Vec<usize>,
+}
+
+/// A run, or why there was none, in words for the report.
+pub type Attempt = Result<ProgramRun, String>;
+
+impl ProgramRun {
+    /// Reads the tensors of an eager run.
+    ///
+    /// # Errors
+    /// When a tensor file cannot be read.
+    pub fn from_eager(run: &EagerRun) -> Result<Self, tensor::Error> {
+        Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
+    }
+
+    /// Reads the outputs of a run on a target.
+    ///
+    /// # Errors
+    /// When a tensor file cannot be read.
+    pub fn from_target(run: &RunOutcome) -> Result<Self, tensor::Error> {
+        Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
+    }
+}
+
+fn read(files: &[crate::torch::protocol::TensorFile]) -> Result<Vec<Tensor>, tensor::Error> {
+    files.iter().map(Tensor::read).collect()
+}
+
+/// Times the movement under rounding-sized changes of the inputs that rounding inside the program is
+/// taken to explain.
+///
+/// The measured backend error of right programs lies between 0.3 and 3 times that movement.
+pub const ROUNDING_FACTOR: f64 = 8.0;
+
+/// An input set whose rounding explains more than this share of the scale proves nothing.
+pub const ILL_CONDITIONED: f64 = 1e-2;
+
+/// How one output of one input set is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Yardstick {
+    /// errors are divided by this
+    pub scale: f64,
+    /// absolute difference that rounding alone explains
+    pub slack: f64,
+    /// share of discrete elements that rounding alone changes
+    pub discrete_slack: f64,
+    /// the eager output has elements that are not finite
+    pub not_finite: bool,
+}
+
+impl Yardstick {
+    /// True when rounding alone moves the output so much that a comparison proves nothing.
+    pub fn is_ill_conditioned(&self, dtype: ScalarType) -> bool {
+        let looseness = (epsilon(dtype) / epsilon(ScalarType::Float32)).clamp(1.0, 30.0);
+        self.slack > ILL_CONDITIONED * looseness * self.scale && self.slack > 0.0
+    }
+}
+
+/// The original in eager PyTorch, with the yardsticks of its outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Reference {
+    sets: Vec<InputSet>,
+    names: Vec<String>,
+    runs: Vec<ProgramRun>,
+    yardsticks: Vec<Vec<Yardstick>>,
+    pooled: Vec<Scale>,
+}
+
+/// Why the eager runs make no reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// one run a set is needed
+    #[error("There are {found} eager runs for {wanted} input sets")]
+    Runs {
+        /// sets
+        wanted: usize,
+        /// runs
+        found: usize,
+    },
+    /// the same program gives a different number of outputs
+    #[error("Eager PyTorch gives {found} outputs for input set `{set}` and {wanted} for the first one")]
+    Outputs {
+        /// name of the set
+        set: String,
+        /// outputs of the first set
+        wanted: usize,
+        /// outputs of this one
+        found: usize,
+    },
+}
+
+impl Reference {
+    /// Builds the reference from one eager run a set (`runs`) and one a probe (`probes`, where a
+    /// missing or failed one is left out of the reckoning).
+    ///
+    /// # Errors
+    /// When the runs do not fit the sets.
+    pub fn new(
+        inputs: Inputs,
+        names: Vec<String>,
+        runs: Vec<ProgramRun>,
+        probes: &[Option<ProgramRun>],
+    ) -> Result<Self, Error> {
+        if runs.len() != inputs.sets.len() {
+            return Err(Error::Runs { wanted: inputs.sets.len(), found: runs.len() });
+        }
+        let count = runs.first().map_or(0, |run| run.outputs.len());
+        for (set, run) in inputs.sets.iter().zip(&runs) {
+            if run.outputs.len() != count {
+                return Err(Error::Outputs { set: set.name.clone(), wanted: count, found: run.outputs.len() });
+            }
+        }
+        let mut reference = Self { sets: inputs.sets, runs, ..Self::default() };
+        reference.names = (0..count)
+            .map(|i| names.get(i).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| format!("output {i}")))
+            .collect();
+        for output in 0..count {
+            let pooled = scale(reference.outputs(output).filter(|(set, _)| set.kind.is_ordinary()).map(|(_, t)| t));
+            let moved: Vec<(InputKind, Comparison)> = inputs
+                .probes
+                .iter()
+                .zip(probes)
+                .filter_map(|(probe, run)| {
+                    let moved = run.as_ref()?.outputs.get(output)?;
+                    let still = reference.runs.get(probe.of)?.outputs.get(output)?;
+                    Some((reference.sets.get(probe.of)?.kind, compare(still, moved, 1.0)))
+                })
+                .collect();
+            let yardsticks =
+                reference.outputs(output).map(|(set, tensor)| yardstick(set.kind, tensor, pooled, &moved)).collect();
+            reference.yardsticks.push(yardsticks);
+            reference.pooled.push(pooled);
+        }
+        Ok(reference)
+    }
+
+    /// One output over all sets.
+    fn outputs(&self, output: usize) -> impl Iterator<Item = (&InputSet, &Tensor)> {
+        self.sets
+            .iter()
+            .zip(&self.runs)
+            .filter_map(move |(set, run)| run.outputs.get(output).map(|tensor| (set, tensor)))
+    }
+
+    /// The input sets.
+    pub fn sets(&self) -> &[InputSet] {
+        &self.sets
+    }
+
+    /// Names of the outputs.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The eager runs, one a set.
+    pub fn runs(&self) -> &[ProgramRun] {
+        &self.runs
+    }
+
+    /// The scale of an output over the ordinary sets.
+    pub fn pooled(&self, output: usize) -> Scale {
+        self.pooled.get(output).copied().unwrap_or_default()
+    }
+
+    /// How an output of a set is judged.
+    pub fn yardstick(&self, set: usize, output: usize) -> Yardstick {
+        self.yardsticks.get(output).and_then(|sets| sets.get(set)).copied().unwrap_or_default()
+    }
+}
+
+/// The scale of one set: that of all ordinary sets; for large magnitudes their own if it is larger.
+/// The slack: the largest movement of a fitting probe.
+fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKind, Comparison)]) -> Yardstick {
+    let own = match kind {
+        InputKind::Large => scale([tensor]).spread,
+        _ => 0.0,
+    };
+    let fitting = moved.iter().filter(|(probe, _)| (*probe == InputKind::Large) == (kind == InputKind::Large));
+    let (slack, discrete_slack) = fitting.fold((0.0_f64, 0.0_f64), |(slack, share), (_, comparison)| {
+        (slack.max(comparison.error), share.max(comparison.differing_share()))
+    });
+    Yardstick {
+        scale: pooled.spread.max(own),
+        slack: slack * ROUNDING_FACTOR,
+        discrete_slack: discrete_slack * ROUNDING_FACTOR,
+        not_finite: tensor.to_f64().is_some_and(|values| values.iter().any(|x| !x.is_finite())),
+    }
+}
