@@ -3,6 +3,8 @@
 //! No test here needs Python or the network. Snapshots are renewed by
 //! `INSTA_UPDATE=always cargo test -p dd-tests --test cli` and read in review.
 
+#[path = "cli/compile_rule.rs"]
+mod compile_rule;
 #[path = "cli/disk_copier.rs"]
 mod disk_copier;
 #[path = "cli/doctor.rs"]

@@ -21,6 +21,7 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 
 use crate::interrupt;
 use crate::output::{Exit, Failure, Printer, Talk};
+use crate::sandbox::compile;
 use crate::settings::{self, Common, ProjectFile};
 
 pub use reference::markdown as reference_markdown;
@@ -102,6 +103,10 @@ struct Context {
 /// Everything the two binaries do.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // The sandbox starts this program again to compile a rule under limits; nothing may come before that.
+    if arguments.get(1).is_some_and(|argument| argument == compile::SUBCOMMAND) {
+        return compile::child_main();
+    }
     let exit = if disk_copier::is_meant(&arguments) {
         let failure = disk_copier::give_way(&arguments);
         Printer::new(Talk::Normal).failure(&failure);

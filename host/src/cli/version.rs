@@ -24,7 +24,10 @@ pub(super) fn as_json() -> serde_json::Map<String, serde_json::Value> {
 
 /// The versions beside the tool's own, by name.
 fn parts() -> Vec<(&'static str, String)> {
+    let contracts = crate::sandbox::component::CONTRACTS.iter();
+    let contracts: Vec<String> = contracts.map(|contract| format!("{}.{}", contract.major, contract.minor)).collect();
     vec![
+        ("rule contract", contracts.join(", ")),
         ("report schema", crate::report::model::VERSION.to_string()),
         ("worker protocol", crate::torch::protocol::PROTOCOL.to_string()),
     ]
