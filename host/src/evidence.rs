@@ -21,6 +21,50 @@ pub struct Interval {
     pub confidence: f64,
 }
 
+impl Interval {
+    /// Interval of the median of independent samples from their order: no assumption on the shape of
+    /// the distribution. Few samples cannot give any coverage: `confidence` is then what they can give.
+    /// `None` without a finite sample.
+    pub fn of_median(samples: &[f64], confidence: f64) -> Option<Self> {
+        let sorted = sorted(samples);
+        let (first, last) = (sorted.first()?, sorted.last()?);
+        let count = sorted.len();
+        // Coverage of [k-th smallest, k-th largest] is 1 - 2 P(binomial(count, 1/2) < k).
+        let mut best = Self { low: *first, high: *last, confidence: 0.0 };
+        let mut tail = 0.0;
+        let mut term = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+        for (below, (low, high)) in sorted.iter().zip(sorted.iter().rev()).take(count.div_ceil(2)).enumerate() {
+            tail += term;
+            let coverage = 1.0 - 2.0 * tail;
+            if below > 0 && coverage < confidence {
+                break;
+            }
+            best = Self { low: *low, high: *high, confidence: coverage.max(0.0) };
+            #[expect(clippy::cast_precision_loss, reason = "sample counts are small")]
+            let step = (count - below) as f64 / (below + 1) as f64;
+            term *= step;
+        }
+        Some(best)
+    }
+}
+
+/// Median of the finite samples; `None` when there is none.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let sorted = sorted(samples);
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    sorted.get(middle.wrapping_sub(1)).map(|lower| lower + (upper - lower) / 2.0)
+}
+
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
 /// What a target is, as far as a number's meaning depends on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetLabel {
@@ -143,5 +187,27 @@ mod tests {
             assert!(back.low == value || (value.is_nan() && back.low.is_nan()), "{json}");
         }
         assert!(serde_json::from_str::<Interval>(r#"{"low":"1","high":2,"confidence":0.9}"#).is_err());
+    }
+
+    #[test]
+    fn the_interval_of_a_median_claims_only_the_coverage_it_has() {
+        assert_eq!(Interval::of_median(&[], 0.95), None);
+        let one = Interval::of_median(&[4.0], 0.95).expect("one sample");
+        assert_eq!((one.low, one.high, one.confidence), (4.0, 4.0, 0.0));
+        let five = Interval::of_median(&[3.0, 1.0, 2.0, 5.0, 4.0], 0.95).expect("five samples");
+        assert_eq!((five.low, five.high), (1.0, 5.0));
+        assert!((five.confidence - 0.9375).abs() < 1e-12, "{five:?}");
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        let ten = Interval::of_median(&ten, 0.95).expect("ten samples");
+        // Binomial table: P(X <= 1) = 11/1024.
+        assert_eq!((ten.low, ten.high), (2.0, 9.0));
+        assert!((ten.confidence - (1.0 - 22.0 / 1024.0)).abs() < 1e-12, "{ten:?}");
+    }
+
+    #[test]
+    fn a_median_ignores_what_is_no_number() {
+        assert_eq!(median(&[f64::NAN, 1.0, 4.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 4.0]), Some(2.5));
+        assert_eq!(median(&[f64::NAN]), None);
     }
 }

@@ -24,6 +24,9 @@ pub mod sensitivity;
 pub mod structure;
 pub mod tolerance;
 
+pub mod benchmark;
+pub mod statistics;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

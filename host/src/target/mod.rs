@@ -2,6 +2,14 @@
 //!
 //! In: a `.pte`, input tensors, how often to run. Out: outputs, samples, a trace. A crash, a signal or a
 //! timeout of the program is a typed error, never the end of the host.
+//!
+//! To add a target: implement [`Target`] in a file of its own, start the runner with the arguments that
+//! [`runner_process`] builds, and let it read the answer.
+
+pub(crate) mod child;
+pub mod local;
+pub mod runner_build;
+pub mod runner_process;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,8 +62,49 @@ pub struct RunOutcome {
     pub mutated_inputs: Vec<usize>,
     /// peak resident memory of the process, bytes
     pub peak_memory_bytes: Option<u64>,
+    /// times of the runs before the measured ones, ns; the first is a cold one
+    pub warmup_ns: Vec<u64>,
     /// ETDump written, with how many nanoseconds one of its ticks is
     pub trace: Option<(PathBuf, f64)>,
+    /// times of the traced runs, ns: beside `samples_ns` they show what tracing costs
+    pub traced_ns: Vec<u64>,
+    /// what the runtime said about the program
+    pub program: ProgramFacts,
+    /// what a user should know about this run
+    pub notes: Vec<String>,
+}
+
+/// What the runtime says about a loaded program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramFacts {
+    /// method that ran
+    pub method: String,
+    /// memory planned for activations, bytes
+    pub planned_bytes: u64,
+    /// instructions of the method
+    pub instructions: u64,
+    /// backends that the method calls
+    pub backends: Vec<String>,
+    /// inputs as the program declares them
+    pub inputs: Vec<DeclaredValue>,
+    /// outputs as the program declares them
+    pub outputs: Vec<DeclaredValue>,
+}
+
+/// An input or output as the program declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub struct DeclaredValue {
+    /// `tensor`, `int`, `float`, `bool`, `string`, `list`, `none`
+    pub kind: String,
+    /// torch's name without the prefix; empty when not a tensor
+    #[serde(default)]
+    pub dtype: String,
+    /// sizes, upper bounds for dynamic ones
+    #[serde(default)]
+    pub sizes: Vec<u64>,
+    /// dimension order in memory
+    #[serde(default)]
+    pub dim_order: Vec<u8>,
 }
 
 /// Something that runs programs.
@@ -73,6 +122,14 @@ pub trait Target: Send + Sync {
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// the runner could not be built
+    #[error("Failed to build the runner for {target}")]
+    Build {
+        /// target name
+        target: String,
+        /// why
+        source: runner_build::Error,
+    },
     /// the runner could not be built or started
     #[error("The runner for {target} cannot be used: {reason}")]
     Runner {
@@ -131,4 +188,36 @@ pub enum Error {
     /// file trouble on the host
     #[error(transparent)]
     Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Build { source, .. } => return source.hint(),
+            Self::Runner { .. } => "Run `dd doctor` to see what is missing",
+            Self::Crash { .. } => {
+                "The program itself makes the runtime die: lower it again, and compare it with one that an \
+                 unchanged model gives"
+            }
+            Self::Refused { stage, .. } if stage == "inputs" => {
+                "Give inputs of the element types and sizes that the model was exported with"
+            }
+            Self::Refused { .. } => {
+                "Lower the model again with the executorch that runs it; an operator may lack a kernel"
+            }
+            Self::Timeout { .. } => "Allow more time, or use a smaller input",
+            Self::Protocol { .. } => "Remove the cached runner, so that it is built again",
+            Self::Interrupted | Self::Io(_) => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    /// The last lines of the runtime's log, where there are any.
+    pub fn details(&self) -> Option<&str> {
+        match self {
+            Self::Crash { stderr, .. } | Self::Refused { stderr, .. } if !stderr.is_empty() => Some(stderr),
+            _ => None,
+        }
+    }
 }

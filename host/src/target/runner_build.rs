@@ -1,0 +1,346 @@
+//! Builds the native runner against an executorch package.
+//!
+//! In: the folder of an installed `executorch` package, a cache folder. Out: an executable in
+//! `<cache>/runner/<hash>/runner`, where the hash covers everything that goes into it: source, flags,
+//! executorch version and place, compiler. It is built in a folder of its own and renamed into place,
+//! so two processes can build the same runner at once.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use fs_err as fs;
+
+use super::child::{self, End, last_lines};
+use crate::files::{sha256_hex, write_atomic};
+use crate::progress::Progress;
+
+/// The runner's source.
+const SOURCES: [(&str, &str); 5] = [
+    ("main.cpp", include_str!("../../runner/main.cpp")),
+    ("arguments.h", include_str!("../../runner/arguments.h")),
+    ("messages.h", include_str!("../../runner/messages.h")),
+    ("program.h", include_str!("../../runner/program.h")),
+    ("tensors.h", include_str!("../../runner/tensors.h")),
+];
+
+const COMPILE_FLAGS: [&str; 6] = [
+    "-std=c++17",
+    "-O2",
+    // The package's headers come with generated macros and without the file that they replace.
+    "-DC10_USING_CUSTOM_GENERATED_MACROS",
+    "-DET_EVENT_TRACER_ENABLED",
+    "-DET_USE_THREADPOOL",
+    "-pthread",
+];
+
+/// Kernels and backends register themselves when their library is loaded, so the linker must not drop
+/// libraries that nothing refers to.
+const LIBRARIES: [&str; 6] = [
+    "executorch_kernels_optimized",
+    "executorch_kernels_quantized",
+    "executorch_backend_xnnpack",
+    "executorch_etdump",
+    "executorch_threadpool",
+    "executorch",
+];
+
+/// Compilers that are tried when `CXX` is not set.
+const COMPILERS: [&str; 3] = ["c++", "g++", "clang++"];
+
+const BUILD_TIMEOUT: Duration = Duration::from_secs(300);
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An installed executorch package with what a native build needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sdk {
+    /// folder of the package
+    pub package: PathBuf,
+    /// its version, e.g. `1.5.1+cpu`
+    pub version: String,
+}
+
+/// A runner that was built or found in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runner {
+    /// the executable
+    pub executable: PathBuf,
+    /// hash of everything that went into it
+    pub hash: String,
+    /// executorch it was built against
+    pub executorch: String,
+}
+
+/// Why there is no runner.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Python does not find the package
+    #[error("Python `{python}` has no executorch package: {reason}")]
+    NoPackage {
+        /// interpreter
+        python: PathBuf,
+        /// its answer
+        reason: String,
+    },
+    /// the package cannot be built against
+    #[error("executorch {version} in `{package}` has no `{missing}`, so no native runner can be built against it")]
+    NoHeaders {
+        /// package folder
+        package: PathBuf,
+        /// its version
+        version: String,
+        /// what it lacks
+        missing: String,
+    },
+    /// no compiler
+    #[error("No C++ compiler was found (tried {tried})")]
+    NoCompiler {
+        /// names that were tried
+        tried: String,
+    },
+    /// the compiler said no
+    #[error("`{compiler}` failed to build the runner against executorch {version}:\n{log}")]
+    Compile {
+        /// compiler
+        compiler: String,
+        /// executorch version
+        version: String,
+        /// its last lines
+        log: String,
+    },
+    /// the user stopped the tool
+    #[error("Interrupted")]
+    Interrupted,
+    /// file trouble
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoPackage { .. } => Some("Run `dd setup`, or give a Python with executorch by `--python`".to_owned()),
+            Self::NoHeaders { .. } => {
+                Some("Use executorch 1.4 or later: `dd setup` installs a version that is known to work".to_owned())
+            }
+            Self::NoCompiler { .. } => Some(
+                "Install g++ or clang++ (Debian: `apt install g++`), or name a compiler in the variable CXX".to_owned(),
+            ),
+            Self::Compile { .. } => Some(
+                "Try another compiler by the variable CXX (g++ 10 or clang++ 12 and later are known to work), or \
+                 another executorch version"
+                    .to_owned(),
+            ),
+            Self::Interrupted | Self::Io(_) => None,
+        }
+    }
+}
+
+impl Sdk {
+    /// Asks a Python interpreter where its executorch package is; nothing of it is imported.
+    ///
+    /// # Errors
+    /// No such interpreter or package, or one without headers.
+    pub fn find(python: &Path) -> Result<Self, Error> {
+        const QUESTION: &str = "import importlib.util, sys\n\
+             spec = importlib.util.find_spec('executorch')\n\
+             sys.exit('not installed') if spec is None else print(next(iter(spec.submodule_search_locations)))";
+        let no_package = |reason: String| Error::NoPackage { python: python.to_owned(), reason };
+        let done = child::run(Command::new(python).args(["-c", QUESTION]), QUESTION_TIMEOUT)
+            .map_err(|error| no_package(error.to_string()))?;
+        match done.end {
+            End::Exited(status) if status.success() => {}
+            End::Interrupted => return Err(Error::Interrupted),
+            End::Exited(_) => return Err(no_package(last_lines(&done.stderr, 1))),
+            End::TimedOut => return Err(no_package("it does not answer".to_owned())),
+        }
+        let answer = String::from_utf8_lossy(&done.stdout);
+        Self::at(Path::new(answer.trim_end_matches('\n')))
+    }
+
+    /// Uses the package in a folder.
+    ///
+    /// # Errors
+    /// When it lacks headers or libraries.
+    pub fn at(package: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(package.join("version.py")).unwrap_or_default();
+        let version = text
+            .lines()
+            .find_map(|line| line.strip_prefix("__version__"))
+            .and_then(|rest| rest.split(['"', '\'']).nth(1))
+            .unwrap_or("of unknown version")
+            .to_owned();
+        let needed =
+            ["include/executorch/runtime/executor/program.h", "include/executorch/devtools/etdump/etdump_flatcc.h"]
+                .into_iter()
+                .map(str::to_owned)
+                .chain(LIBRARIES.iter().map(|library| format!("lib/lib{library}.so")));
+        for missing in needed {
+            if !package.join(&missing).is_file() {
+                return Err(Error::NoHeaders { package: package.to_owned(), version, missing });
+            }
+        }
+        Ok(Self { package: package.to_owned(), version })
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let include = self.package.join("include");
+        let libraries = self.package.join("lib");
+        let mut arguments: Vec<OsString> = COMPILE_FLAGS.iter().map(OsString::from).collect();
+        for folder in [include.clone(), include.join("executorch/runtime/core/portable_type/c10")] {
+            arguments.extend(["-isystem".into(), folder.into_os_string()]);
+        }
+        let mut place = OsString::from("-L");
+        place.push(&libraries);
+        arguments.extend([place, "-Wl,--push-state,--no-as-needed".into()]);
+        arguments.extend(LIBRARIES.iter().map(|library| OsString::from(format!("-l{library}"))));
+        arguments.extend(["-Wl,--pop-state".into(), "-Wl,--enable-new-dtags".into()]);
+        // As one linker word each, so that a comma in the folder's name is no separator.
+        for word in ["-rpath".into(), libraries.into_os_string()] {
+            arguments.extend(["-Xlinker".into(), word]);
+        }
+        arguments
+    }
+}
+
+/// Finds the runner in the cache or builds it there. `progress` is told when a build starts.
+///
+/// # Errors
+/// No compiler, a failed build, file trouble.
+pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runner, Error> {
+    let (compiler, compiler_version) = find_compiler(std::env::var_os("CXX"))?;
+    let arguments = sdk.arguments();
+    let hash = fingerprint(sdk, &compiler, &compiler_version, &arguments);
+    let shelf = cache.join("runner");
+    let place = shelf.join(&hash);
+    let runner = Runner { executable: place.join("runner"), hash, executorch: sdk.version.clone() };
+    if runner.executable.is_file() {
+        return Ok(runner);
+    }
+    let step = progress.step(&format!(
+        "Building the native runner against executorch {} with `{}`",
+        sdk.version,
+        compiler.display()
+    ));
+    fs::create_dir_all(&shelf)?;
+    let building = tempfile::Builder::new().prefix(".building-").tempdir_in(&shelf)?;
+    for (name, text) in SOURCES {
+        write_atomic(&building.path().join(name), text.as_bytes())?;
+    }
+    let mut command = Command::new(&compiler);
+    command.current_dir(building.path()).args(["main.cpp", "-o", "runner"]).args(&arguments);
+    let done = child::run(&mut command, BUILD_TIMEOUT)?;
+    let failed =
+        |log: String| Error::Compile { compiler: compiler.display().to_string(), version: sdk.version.clone(), log };
+    match done.end {
+        End::Exited(status) if status.success() => {}
+        End::Exited(_) => return Err(failed(last_lines(&done.stderr, 20))),
+        End::TimedOut => return Err(failed(format!("no end after {} s", BUILD_TIMEOUT.as_secs()))),
+        End::Interrupted => return Err(Error::Interrupted),
+    }
+    step.done(&format!("Built the native runner against executorch {}", sdk.version));
+    let built = building.keep();
+    if let Err(error) = fs::rename(&built, &place) {
+        // Another process was faster: its runner has the same hash, so it is the same runner.
+        let _ = fs::remove_dir_all(&built);
+        if !runner.executable.is_file() {
+            return Err(error.into());
+        }
+    }
+    Ok(runner)
+}
+
+fn find_compiler(chosen: Option<OsString>) -> Result<(PathBuf, String), Error> {
+    let chosen = chosen.filter(|name| !name.is_empty());
+    let candidates: Vec<OsString> = chosen.map_or_else(|| COMPILERS.map(OsString::from).to_vec(), |name| vec![name]);
+    for name in &candidates {
+        let Ok(done) = child::run(Command::new(name).arg("--version"), QUESTION_TIMEOUT) else { continue };
+        match done.end {
+            End::Exited(status) if status.success() => {
+                let version = String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().to_owned();
+                return Ok((PathBuf::from(name), version));
+            }
+            End::Interrupted => return Err(Error::Interrupted),
+            End::Exited(_) | End::TimedOut => {}
+        }
+    }
+    let tried: Vec<String> = candidates.iter().map(|name| format!("`{}`", name.to_string_lossy())).collect();
+    Err(Error::NoCompiler { tried: tried.join(", ") })
+}
+
+fn fingerprint(sdk: &Sdk, compiler: &Path, compiler_version: &str, arguments: &[OsString]) -> String {
+    let mut text = Vec::new();
+    let mut add = |part: &[u8]| {
+        text.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        text.extend_from_slice(part);
+    };
+    for (name, source) in SOURCES {
+        add(name.as_bytes());
+        add(source.as_bytes());
+    }
+    add(sdk.version.as_bytes());
+    add(compiler.as_os_str().as_encoded_bytes());
+    add(compiler_version.as_bytes());
+    for argument in arguments {
+        add(argument.as_encoded_bytes());
+    }
+    let mut hash = sha256_hex(&text);
+    hash.truncate(20);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_headers_is_refused_with_its_version() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        write_atomic(&folder.path().join("version.py"), b"__version__ = \"1.0.0+cpu\"\n").expect("write");
+        let error = Sdk::at(folder.path()).expect_err("no headers");
+        assert!(error.to_string().starts_with("executorch 1.0.0+cpu in "), "{error}");
+        assert!(error.hint().expect("a hint").contains("1.4 or later"));
+    }
+
+    #[test]
+    fn a_missing_compiler_names_what_was_tried() {
+        let error = find_compiler(Some("/nonexistent/c++".into())).expect_err("no compiler");
+        assert_eq!(error.to_string(), "No C++ compiler was found (tried `/nonexistent/c++`)");
+        assert!(error.hint().expect("a hint").contains("CXX"));
+        assert!(find_compiler(Some("/bin/false".into())).is_err());
+    }
+
+    #[test]
+    fn a_python_that_is_none_is_an_error_with_a_hint() {
+        let error = Sdk::find(Path::new("/bin/false")).expect_err("no Python");
+        assert!(matches!(error, Error::NoPackage { .. }), "{error}");
+        assert!(error.hint().expect("a hint").contains("dd setup"));
+    }
+
+    #[test]
+    fn the_hash_changes_with_everything_that_goes_in() {
+        let sdk = Sdk { package: PathBuf::from("/p/executorch"), version: "1.5.1".to_owned() };
+        let hash =
+            |sdk: &Sdk, compiler: &str, version: &str| fingerprint(sdk, Path::new(compiler), version, &sdk.arguments());
+        let base = hash(&sdk, "g++", "12");
+        assert_eq!(base, hash(&sdk.clone(), "g++", "12"));
+        assert_ne!(base, hash(&sdk, "clang++", "12"));
+        assert_ne!(base, hash(&sdk, "g++", "13"));
+        assert_ne!(base, hash(&Sdk { version: "1.5.2".to_owned(), ..sdk.clone() }, "g++", "12"));
+        assert_ne!(base, hash(&Sdk { package: PathBuf::from("/q/executorch"), ..sdk }, "g++", "12"));
+    }
+
+    #[test]
+    fn every_source_file_that_is_included_is_embedded() {
+        for (name, text) in SOURCES {
+            for line in text.lines() {
+                if let Some(included) = line.strip_prefix("#include \"") {
+                    let included = included.trim_end_matches('"');
+                    assert!(SOURCES.iter().any(|(known, _)| *known == included), "{name} includes {included}");
+                }
+            }
+        }
+    }
+}
