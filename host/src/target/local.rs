@@ -12,6 +12,7 @@ use super::runner_process::{self, Hello};
 use super::{Error, RunOutcome, RunRequest, Target, child};
 use crate::evidence::TargetLabel;
 use crate::progress::Progress;
+use crate::torch::environment::Environment;
 
 /// More threads than this slow small models down and are not what a phone has to offer.
 const MAX_DEFAULT_THREADS: u32 = 4;
@@ -35,9 +36,11 @@ impl LocalTarget {
     ///
     /// # Errors
     /// When no runner can be built or it does not work.
-    pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Self, Error> {
+    pub fn prepare(environment: &Environment, cache: &Path, progress: &dyn Progress) -> Result<Self, Error> {
         let label = label_of(std::env::consts::ARCH);
-        let runner = runner_build::prepare(sdk, cache, progress).map_err(|error| match error {
+        let built =
+            Sdk::at(&environment.executorch_folder).and_then(|sdk| runner_build::prepare(&sdk, cache, progress));
+        let runner = built.map_err(|error| match error {
             runner_build::Error::Interrupted => Error::Interrupted,
             source => Error::Build { target: label.name.clone(), source },
         })?;

@@ -75,14 +75,6 @@ pub struct Runner {
 /// Why there is no runner.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Python does not find the package
-    #[error("Python `{python}` has no executorch package: {reason}")]
-    NoPackage {
-        /// interpreter
-        python: PathBuf,
-        /// its answer
-        reason: String,
-    },
     /// the package cannot be built against
     #[error("executorch {version} in `{package}` has no `{missing}`, so no native runner can be built against it")]
     NoHeaders {
@@ -121,7 +113,6 @@ impl Error {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoPackage { .. } => Some("Run `dd setup`, or give a Python with executorch by `--python`".to_owned()),
             Self::NoHeaders { .. } => {
                 Some("Use executorch 1.4 or later: `dd setup` installs a version that is known to work".to_owned())
             }
@@ -139,27 +130,6 @@ impl Error {
 }
 
 impl Sdk {
-    /// Asks a Python interpreter where its executorch package is; nothing of it is imported.
-    ///
-    /// # Errors
-    /// No such interpreter or package, or one without headers.
-    pub fn find(python: &Path) -> Result<Self, Error> {
-        const QUESTION: &str = "import importlib.util, sys\n\
-             spec = importlib.util.find_spec('executorch')\n\
-             sys.exit('not installed') if spec is None else print(next(iter(spec.submodule_search_locations)))";
-        let no_package = |reason: String| Error::NoPackage { python: python.to_owned(), reason };
-        let done = child::run(Command::new(python).args(["-c", QUESTION]), QUESTION_TIMEOUT)
-            .map_err(|error| no_package(error.to_string()))?;
-        match done.end {
-            End::Exited(status) if status.success() => {}
-            End::Interrupted => return Err(Error::Interrupted),
-            End::Exited(_) => return Err(no_package(last_lines(&done.stderr, 1))),
-            End::TimedOut => return Err(no_package("it does not answer".to_owned())),
-        }
-        let answer = String::from_utf8_lossy(&done.stdout);
-        Self::at(Path::new(answer.trim_end_matches('\n')))
-    }
-
     /// Uses the package in a folder.
     ///
     /// # Errors
@@ -310,13 +280,6 @@ mod tests {
         assert_eq!(error.to_string(), "No C++ compiler was found (tried `/nonexistent/c++`)");
         assert!(error.hint().expect("a hint").contains("CXX"));
         assert!(find_compiler(Some("/bin/false".into())).is_err());
-    }
-
-    #[test]
-    fn a_python_that_is_none_is_an_error_with_a_hint() {
-        let error = Sdk::find(Path::new("/bin/false")).expect_err("no Python");
-        assert!(matches!(error, Error::NoPackage { .. }), "{error}");
-        assert!(error.hint().expect("a hint").contains("dd setup"));
     }
 
     #[test]
