@@ -226,7 +226,11 @@ mod tests {
             original_nodes: vec![original.to_owned()],
             source: None,
             module_path: String::new(),
-            reason: Reason { code: "no-config".to_owned(), text: "no configuration".to_owned() },
+            reason: Reason {
+                code: "no-config".to_owned(),
+                text: "no configuration".to_owned(),
+                partitioner: String::new(),
+            },
         }
     }
 

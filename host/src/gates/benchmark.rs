@@ -1,1 +1,525 @@
-//! Gate 5.
+//! Gate 5: is the repaired program faster on the target, beyond doubt?
+//!
+//! In: two programs, inputs, a plan. Out: a [`BenchmarkOutcome`] with every sample. Blocks of both
+//! programs are interleaved, each block is a process of its own, and within a round the order is drawn at
+//! random. After fixed numbers of pairs the gate looks at the ratio of medians and stops as soon as it is
+//! clear; each look spends a part of the error that the plan allows, so looking often does not make an
+//! unchanged program pass.
+//!
+//! A pass needs two witnesses: the exact rank test, which holds whatever the noise is like, and the
+//! bootstrap interval of the ratio. Several modes, drift and times that are multiples of a scheduler's
+//! slice ask for more pairs.
+
+mod words;
+
+#[cfg(test)]
+mod simulated;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::statistics::{self, Drift, Mode, Pair, Round};
+use super::{Gate, GateReport, GateStatus};
+use crate::evidence::{Interval, Measured, TargetLabel, median};
+use crate::progress::{Progress, Unit};
+use crate::target::{Error, RunRequest, Target};
+use crate::torch::protocol::TensorFile;
+
+/// Pairs of blocks in a round. Three make the smallest round whose two repetitions can be clear at the
+/// default confidence: there are 20 orders of 3 and 3 blocks, so 400 of two rounds.
+const PAIRS_PER_ROUND: u32 = 3;
+/// Part of the allowed error that the first look spends, the others share the rest.
+const FIRST_LOOK: f64 = 0.26;
+/// From here on, looks are two rounds apart.
+const DENSE_UNTIL: u32 = 12;
+/// Pairs asked for when the device is not calm.
+const CAUTIOUS_PAIRS: u32 = 12;
+/// A trend is told when it is this unlikely by chance and this large.
+const DRIFT_CHANCE: f64 = 0.01;
+const DRIFT_SIZE: f64 = 0.05;
+/// Programs slower than this get one cold sample a block.
+const SLOW: Duration = Duration::from_secs(2);
+/// Programs slower than this get two samples a block.
+const SLOWISH: Duration = Duration::from_millis(400);
+/// Most samples of a block.
+const MAX_ITERATIONS: u32 = 500;
+
+/// How to compare.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchmarkPlan {
+    /// intra-op threads of both programs
+    pub threads: u32,
+    /// pairs of blocks before the first look
+    pub min_pairs: u32,
+    /// pairs of blocks after which the gate gives up
+    pub max_pairs: u32,
+    /// measured time aimed at in a block
+    pub block: Duration,
+    /// runs before the measured ones of a block; chosen from the program's latency when `None`
+    pub warmup: Option<u32>,
+    /// how many times as fast the repaired program must be at least
+    pub min_gain: f64,
+    /// confidence of the verdict, over all looks
+    pub confidence: f64,
+    /// seed of the order of blocks and of the bootstrap
+    pub seed: u64,
+    /// wall time for the whole gate
+    pub budget: Duration,
+    /// wall-clock limit for one block
+    pub timeout: Duration,
+}
+
+impl Default for BenchmarkPlan {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            min_pairs: 6,
+            max_pairs: 24,
+            block: Duration::from_millis(200),
+            warmup: None,
+            min_gain: 1.02,
+            confidence: 0.99,
+            seed: 0,
+            budget: Duration::from_secs(300),
+            timeout: Duration::from_secs(600),
+        }
+    }
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// which round, from 0
+    pub round: u32,
+    /// position in the whole experiment, from 0
+    pub position: u32,
+    /// runs before the measured ones, ns
+    pub warmup_ns: Vec<u64>,
+    /// measured runs, ns
+    pub samples_ns: Vec<u64>,
+    /// peak resident memory, bytes
+    pub peak_memory_bytes: Option<u64>,
+}
+
+/// What was measured of one program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// every block, in the order of time
+    pub blocks: Vec<Block>,
+    /// median, every block with the same weight, ns; 0 without a block
+    pub median_ns: f64,
+    /// the ways it ran, fastest first
+    pub modes: Vec<Mode>,
+    /// trend of the block medians, when there is one to tell
+    pub drift: Option<Drift>,
+    /// scheduler slice that its times are multiples of, ns
+    pub quantum_ns: Option<f64>,
+    /// median of the blocks' peaks, bytes
+    pub peak_memory_bytes: Option<f64>,
+}
+
+/// What the gate saw when it looked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// pairs so far
+    pub pairs: u32,
+    /// median before over median after
+    pub ratio: f64,
+    /// of the ratio, computed where it could decide; its width allows for all looks together
+    pub interval: Option<Interval>,
+    /// chance of such a gain if the true one is not the one asked for
+    pub chance_if_not_faster: f64,
+    /// chance of so small a gain if the true one is the one asked for
+    pub chance_if_faster: f64,
+    /// chance that this look may spend
+    pub spends: f64,
+}
+
+/// Why the gate stopped measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// the gain is clear
+    Faster,
+    /// it is clear that there is no such gain
+    NotFaster,
+    /// no time left
+    Budget,
+    /// no pairs left
+    Pairs,
+}
+
+/// Result of the gate with everything it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchmarkOutcome {
+    /// verdict and facts
+    pub report: GateReport,
+    /// where it was measured
+    pub target: TargetLabel,
+    /// the program before
+    pub before: Side,
+    /// the program after
+    pub after: Side,
+    /// median before over median after; `None` when nothing was measured
+    pub ratio: Option<f64>,
+    /// of the ratio
+    pub interval: Option<Interval>,
+    /// the looks
+    pub looks: Vec<Look>,
+    /// why it ended
+    pub stop: StopReason,
+    /// threads of both programs
+    pub threads: u32,
+}
+
+impl BenchmarkOutcome {
+    /// The speed-up with its label.
+    pub fn ratio_measured(&self) -> Option<Measured> {
+        let samples = [&self.before, &self.after];
+        let count = samples.iter().flat_map(|side| &side.blocks).map(|block| block.samples_ns.len() as u64).sum();
+        self.ratio.map(|value| Measured {
+            value,
+            unit: "ratio".to_owned(),
+            target: self.target.clone(),
+            samples: count,
+            interval: self.interval,
+        })
+    }
+}
+
+/// Compares the latency of two programs on a target.
+///
+/// # Errors
+/// When a run fails; nothing is concluded from the blocks before it.
+pub fn benchmark(
+    target: &dyn Target,
+    before: &Path,
+    after: &Path,
+    inputs: &[TensorFile],
+    plan: &BenchmarkPlan,
+    progress: &dyn Progress,
+) -> Result<BenchmarkOutcome, Error> {
+    let started = Instant::now();
+    let step = progress.step("Comparing the speed of the two programs");
+    let sides = [Program::calibrate(target, before, inputs, plan)?, Program::calibrate(target, after, inputs, plan)?];
+    let [before, after] = sides;
+    let mut experiment = Experiment::new(plan);
+    let schedule = looks(plan);
+    let mut stop = StopReason::Pairs;
+    'rounds: for &(pairs, spends) in &schedule {
+        while experiment.pairs() < pairs {
+            let expected = (before.wall + after.wall) * PAIRS_PER_ROUND;
+            if started.elapsed() + expected > plan.budget {
+                stop = StopReason::Budget;
+                break 'rounds;
+            }
+            for (is_before, position) in experiment.next_order() {
+                let program = if is_before { &before } else { &after };
+                let block = program.block(target, inputs, plan, experiment.round, position)?;
+                experiment.add(is_before, block);
+            }
+            experiment.round += 1;
+            step.advance(u64::from(experiment.pairs()), u64::from(plan.max_pairs), Unit::Items);
+        }
+        if let Some(reason) = experiment.look(plan, spends) {
+            stop = reason;
+            break;
+        }
+    }
+    let outcome = experiment.conclude(target.label(), plan, stop, started.elapsed());
+    step.done(&outcome.report.summary);
+    Ok(outcome)
+}
+
+/// After how many pairs the gate looks, and how much of the allowed error each look may spend.
+fn looks(plan: &BenchmarkPlan) -> Vec<(u32, f64)> {
+    let whole_rounds = |pairs: u32| pairs.div_ceil(PAIRS_PER_ROUND) * PAIRS_PER_ROUND;
+    let mut at = whole_rounds(plan.min_pairs.max(2 * PAIRS_PER_ROUND));
+    let mut pairs = vec![at];
+    loop {
+        at += if at < DENSE_UNTIL { PAIRS_PER_ROUND } else { 2 * PAIRS_PER_ROUND };
+        if at > whole_rounds(plan.max_pairs) {
+            break;
+        }
+        pairs.push(at);
+    }
+    let allowed = (1.0 - plan.confidence).max(0.0);
+    #[expect(clippy::cast_precision_loss, reason = "a handful of looks")]
+    let others = allowed * (1.0 - FIRST_LOOK) / (pairs.len() - 1).max(1) as f64;
+    pairs
+        .iter()
+        .enumerate()
+        .map(|(index, &pairs)| (pairs, if index == 0 { allowed * FIRST_LOOK } else { others }))
+        .collect()
+}
+
+/// A program with the size of its blocks.
+struct Program<'a> {
+    path: &'a Path,
+    warmup: u32,
+    iterations: u32,
+    max_measure: Duration,
+    /// wall time of a block, about
+    wall: Duration,
+}
+
+impl<'a> Program<'a> {
+    /// Sees how fast the program is; these runs are no samples.
+    fn calibrate(
+        target: &dyn Target,
+        path: &'a Path,
+        inputs: &[TensorFile],
+        plan: &BenchmarkPlan,
+    ) -> Result<Self, Error> {
+        let mut program = Self { path, warmup: 0, iterations: 1, max_measure: Duration::MAX, wall: Duration::ZERO };
+        let (mut latency, mut start) = program.trial(target, inputs, plan)?;
+        if latency < SLOW {
+            // The first run of a process is cold, and may be many times as slow as the next ones.
+            program.warmup = 2;
+            program.iterations = 10;
+            program.max_measure = Duration::from_millis(100);
+            (latency, start) = program.trial(target, inputs, plan)?;
+        }
+        let aimed = plan.block.as_secs_f64() / latency.as_secs_f64().max(1e-9);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small range")]
+        let aimed = aimed.ceil().clamp(3.0, f64::from(MAX_ITERATIONS)) as u32;
+        (program.warmup, program.iterations, program.max_measure) = if latency >= SLOW {
+            (0, 1, Duration::MAX)
+        } else if latency >= SLOWISH {
+            (1, 2, Duration::MAX)
+        } else if latency >= Duration::from_millis(20) {
+            (2, aimed, (plan.block * 5).max(latency * 3))
+        } else {
+            (5, aimed, plan.block * 5)
+        };
+        program.warmup = plan.warmup.unwrap_or(program.warmup);
+        program.wall = start + latency * (program.warmup + program.iterations);
+        Ok(program)
+    }
+
+    /// Median latency, and the wall time of the process without the runs.
+    fn trial(
+        &self,
+        target: &dyn Target,
+        inputs: &[TensorFile],
+        plan: &BenchmarkPlan,
+    ) -> Result<(Duration, Duration), Error> {
+        let started = Instant::now();
+        let block = self.block(target, inputs, plan, 0, 0)?;
+        let runs: u64 = block.warmup_ns.iter().chain(&block.samples_ns).sum();
+        let latency = median(&as_f64(&block.samples_ns)).unwrap_or(0.0);
+        Ok((Duration::from_secs_f64(latency / 1e9), started.elapsed().saturating_sub(Duration::from_nanos(runs))))
+    }
+
+    fn block(
+        &self,
+        target: &dyn Target,
+        inputs: &[TensorFile],
+        plan: &BenchmarkPlan,
+        round: u32,
+        position: u32,
+    ) -> Result<Block, Error> {
+        let outcome = target.run(&RunRequest {
+            program: self.path,
+            inputs,
+            output_dir: None,
+            threads: plan.threads,
+            warmup: self.warmup,
+            iterations: self.iterations,
+            max_measure: self.max_measure,
+            trace: None,
+            timeout: plan.timeout,
+        })?;
+        if outcome.samples_ns.is_empty() {
+            return Err(Error::Protocol { target: target.label().name, reason: "it measured nothing".to_owned() });
+        }
+        Ok(Block {
+            round,
+            position,
+            warmup_ns: outcome.warmup_ns,
+            samples_ns: outcome.samples_ns,
+            peak_memory_bytes: outcome.peak_memory_bytes,
+        })
+    }
+}
+
+/// The blocks so far.
+struct Experiment {
+    random: ChaCha8Rng,
+    round: u32,
+    position: u32,
+    before: Vec<Block>,
+    after: Vec<Block>,
+    looks: Vec<Look>,
+}
+
+impl Experiment {
+    fn new(plan: &BenchmarkPlan) -> Self {
+        Self {
+            random: ChaCha8Rng::seed_from_u64(plan.seed),
+            round: 0,
+            position: 0,
+            before: Vec::new(),
+            after: Vec::new(),
+            looks: Vec::new(),
+        }
+    }
+
+    fn pairs(&self) -> u32 {
+        self.round * PAIRS_PER_ROUND
+    }
+
+    /// The blocks of the next round in random order, every order equally likely: `true` is before.
+    fn next_order(&mut self) -> Vec<(bool, u32)> {
+        let mut order: Vec<bool> = (0..2 * PAIRS_PER_ROUND).map(|index| index < PAIRS_PER_ROUND).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, self.random.random_range(0..=last));
+        }
+        order.into_iter().zip(self.position..).collect()
+    }
+
+    fn add(&mut self, is_before: bool, block: Block) {
+        self.position += 1;
+        if is_before { self.before.push(block) } else { self.after.push(block) }
+    }
+
+    /// Looks at the blocks so far; says why to stop, if there is reason to.
+    fn look(&mut self, plan: &BenchmarkPlan, spends: f64) -> Option<StopReason> {
+        let pairs = pairs(&self.before, &self.after);
+        let rounds = self.rounds();
+        let ratio = statistics::ratio_of_medians(&pairs)?;
+        let tail = statistics::rank_test(&rounds, plan.min_gain);
+        let decides = tail.greater <= spends || tail.less <= spends;
+        let interval = if decides { self.interval(&pairs, plan, spends) } else { None };
+        self.looks.push(Look {
+            pairs: self.pairs(),
+            ratio,
+            interval,
+            chance_if_not_faster: tail.greater,
+            chance_if_faster: tail.less,
+            spends,
+        });
+        let interval = interval?;
+        let (before, after) = (side(&self.before), side(&self.after));
+        if self.pairs() < CAUTIOUS_PAIRS && self.pairs() < plan.max_pairs && !(before.calm() && after.calm()) {
+            return None;
+        }
+        if tail.greater <= spends && interval.low > plan.min_gain {
+            let (first, second) = pairs.split_at(pairs.len() / 2);
+            let holds = |half| statistics::ratio_of_medians(half).is_some_and(|ratio| ratio > plan.min_gain);
+            return (holds(first) && holds(second) && !scheduler_explains(&before, &after))
+                .then_some(StopReason::Faster);
+        }
+        (tail.less <= spends && interval.high < plan.min_gain).then_some(StopReason::NotFaster)
+    }
+
+    /// The interval at a look that may spend `spends`: each end is wrong with that chance at most, so
+    /// that over all looks together the plan's confidence holds.
+    fn interval(&self, pairs: &[Pair], plan: &BenchmarkPlan, spends: f64) -> Option<Interval> {
+        let seed = plan.seed ^ u64::from(self.round);
+        let interval = statistics::bootstrap_ratio(pairs, 1.0 - 2.0 * spends, seed)?;
+        Some(Interval { confidence: plan.confidence, ..interval })
+    }
+
+    fn rounds(&self) -> Vec<Round> {
+        let medians = |blocks: &[Block], round| {
+            blocks.iter().filter(|block| block.round == round).filter_map(Block::median).collect()
+        };
+        (0..self.round)
+            .map(|round| Round { before: medians(&self.before, round), after: medians(&self.after, round) })
+            .collect()
+    }
+
+    fn conclude(
+        self,
+        target: TargetLabel,
+        plan: &BenchmarkPlan,
+        stop: StopReason,
+        elapsed: Duration,
+    ) -> BenchmarkOutcome {
+        let (before, after) = (side(&self.before), side(&self.after));
+        let pairs = pairs(&self.before, &self.after);
+        let ratio = statistics::ratio_of_medians(&pairs);
+        let spends = self.looks.last().map_or((1.0 - plan.confidence) / 2.0, |look| look.spends);
+        let interval = self.interval(&pairs, plan, spends);
+        let status = match stop {
+            StopReason::Faster => GateStatus::Pass,
+            StopReason::NotFaster => GateStatus::Fail,
+            StopReason::Budget | StopReason::Pairs => GateStatus::Inconclusive,
+        };
+        let mut outcome = BenchmarkOutcome {
+            report: GateReport {
+                gate: Gate::Benchmark,
+                status,
+                summary: String::new(),
+                facts: Vec::new(),
+                seconds: elapsed.as_secs_f64(),
+            },
+            target,
+            before,
+            after,
+            ratio,
+            interval,
+            looks: self.looks,
+            stop,
+            threads: plan.threads,
+        };
+        outcome.report.summary = outcome.summary(plan);
+        outcome.report.facts = outcome.facts(plan);
+        outcome
+    }
+}
+
+impl Block {
+    fn median(&self) -> Option<f64> {
+        median(&as_f64(&self.samples_ns))
+    }
+}
+
+impl Side {
+    /// One mode, no trend, no scheduler in its times.
+    pub fn calm(&self) -> bool {
+        self.modes.len() <= 1 && self.drift.is_none() && self.quantum_ns.is_none()
+    }
+}
+
+fn as_f64(samples: &[u64]) -> Vec<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+    samples.iter().map(|&sample| sample as f64).collect()
+}
+
+fn pairs(before: &[Block], after: &[Block]) -> Vec<Pair> {
+    before
+        .iter()
+        .zip(after)
+        .map(|(before, after)| Pair { before: as_f64(&before.samples_ns), after: as_f64(&after.samples_ns) })
+        .collect()
+}
+
+fn side(blocks: &[Block]) -> Side {
+    let samples: Vec<Vec<f64>> = blocks.iter().map(|block| as_f64(&block.samples_ns)).collect();
+    let all: Vec<f64> = samples.iter().flatten().copied().collect();
+    let medians: Vec<f64> = blocks.iter().filter_map(Block::median).collect();
+    #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^53")]
+    let peaks: Vec<f64> = blocks.iter().filter_map(|block| block.peak_memory_bytes).map(|bytes| bytes as f64).collect();
+    Side {
+        blocks: blocks.to_vec(),
+        median_ns: statistics::weighted_median(samples.iter()).unwrap_or(0.0),
+        modes: statistics::modes(&all),
+        drift: statistics::drift(&medians)
+            .filter(|drift| drift.chance < DRIFT_CHANCE && (drift.change - 1.0).abs() > DRIFT_SIZE),
+        quantum_ns: statistics::quantum(&all),
+        peak_memory_bytes: median(&peaks),
+    }
+}
+
+/// True when both programs' times are multiples of a scheduler's slice, and so few slices lie between
+/// them that one slice more or less could be the whole gain.
+fn scheduler_explains(before: &Side, after: &Side) -> bool {
+    match (before.quantum_ns, after.quantum_ns) {
+        (Some(left), Some(right)) => (before.median_ns - after.median_ns).abs() < 2.0 * left.max(right),
+        _ => false,
+    }
+}

@@ -1,0 +1,146 @@
+//! The gate's verdict in words, and its evidence as facts.
+
+use super::{BenchmarkOutcome, BenchmarkPlan, Side, StopReason, scheduler_explains};
+use crate::gates::Fact;
+
+impl BenchmarkOutcome {
+    /// One line a person can act on.
+    pub(super) fn summary(&self, plan: &BenchmarkPlan) -> String {
+        let (Some(ratio), Some(interval)) = (self.ratio, self.interval) else {
+            return format!(
+                "Not measured: the time budget of {} s ended before the first round",
+                plan.budget.as_secs()
+            );
+        };
+        let times = format!("{} → {}", milliseconds(self.before.median_ns), milliseconds(self.after.median_ns));
+        let range = format!(
+            "{times}, ratio {ratio:.2} ({:.2} to {:.2} at {:.0} %)",
+            interval.low,
+            interval.high,
+            interval.confidence * 100.0
+        );
+        match self.stop {
+            StopReason::Faster => format!("{ratio:.2} times as fast: {range}"),
+            StopReason::NotFaster if interval.high < 1.0 => format!("Slower: {range}"),
+            StopReason::NotFaster => format!("No gain of {:.2} or more: {range}", plan.min_gain),
+            StopReason::Budget | StopReason::Pairs => {
+                let end = if self.stop == StopReason::Budget {
+                    format!("the time budget of {} s ended", plan.budget.as_secs())
+                } else {
+                    format!("{} pairs of blocks did not decide it", self.pairs())
+                };
+                let why = self.unrest();
+                let why = if why.is_empty() { String::new() } else { format!("; {}", why.join("; ")) };
+                format!("Not clear whether it is faster: {range}; {end}{why}")
+            }
+        }
+    }
+
+    /// The numbers behind the verdict.
+    pub(super) fn facts(&self, plan: &BenchmarkPlan) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        let mut add = |name: &str, value: String| {
+            facts.push(Fact { name: name.to_owned(), value, source: self.target.name.clone() });
+        };
+        for (name, side) in [("before", &self.before), ("after", &self.after)] {
+            let samples: usize = side.blocks.iter().map(|block| block.samples_ns.len()).sum();
+            add(
+                &format!("median latency {name}"),
+                format!("{} ({samples} samples of {} processes)", milliseconds(side.median_ns), side.blocks.len()),
+            );
+        }
+        if let (Some(ratio), Some(interval)) = (self.ratio, self.interval) {
+            add(
+                "speed ratio before / after",
+                format!(
+                    "{ratio:.3} ({:.3} to {:.3} at {:.1} %, asked for: above {:.2})",
+                    interval.low,
+                    interval.high,
+                    interval.confidence * 100.0,
+                    plan.min_gain
+                ),
+            );
+        }
+        if let Some(look) = self.looks.last() {
+            add(
+                "chance of this outcome without the gain asked for",
+                format!(
+                    "{:.2} % (exact rank test after {} pairs, may be {:.2} % at this look)",
+                    look.chance_if_not_faster * 100.0,
+                    look.pairs,
+                    look.spends * 100.0
+                ),
+            );
+        }
+        add("threads", self.threads.to_string());
+        if let (Some(before), Some(after)) = (self.before.peak_memory_bytes, self.after.peak_memory_bytes) {
+            add("peak memory", format!("{} → {}", mebibytes(before), mebibytes(after)));
+        }
+        for observation in self.unrest() {
+            add("not calm", observation);
+        }
+        facts
+    }
+
+    /// What was not calm about the device.
+    fn unrest(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (name, side) in [("before", &self.before), ("after", &self.after)] {
+            words.extend(side.unrest().into_iter().map(|text| format!("the program {name} {text}")));
+        }
+        if scheduler_explains(&self.before, &self.after) {
+            words.push(
+                "so few of those slices lie between the two that waiting could be the whole difference: other work \
+                 keeps the processors busy"
+                    .to_owned(),
+            );
+        }
+        words
+    }
+
+    fn pairs(&self) -> usize {
+        self.before.blocks.len().min(self.after.blocks.len())
+    }
+}
+
+impl Side {
+    fn unrest(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.modes.len() > 1 {
+            let modes: Vec<String> = self
+                .modes
+                .iter()
+                .map(|mode| format!("{} in {:.0} %", milliseconds(mode.median), mode.share * 100.0))
+                .collect();
+            words.push(format!("runs in {} ways ({})", modes.len(), modes.join(", ")));
+        }
+        if let Some(drift) = self.drift {
+            let (way, size) =
+                if drift.change > 1.0 { ("slower", drift.change) } else { ("faster", 1.0 / drift.change) };
+            words.push(format!("got {size:.2} times {way} while it was measured"));
+        }
+        if let Some(quantum) = self.quantum_ns {
+            words.push(format!("takes multiples of {:.0} ms, the slice of a busy scheduler", quantum / 1e6));
+        }
+        words
+    }
+}
+
+/// Three significant digits or more.
+fn milliseconds(ns: f64) -> String {
+    let ms = ns / 1e6;
+    let decimals = if ms >= 100.0 {
+        0
+    } else if ms >= 10.0 {
+        1
+    } else if ms >= 1.0 {
+        2
+    } else {
+        4
+    };
+    format!("{ms:.decimals$} ms")
+}
+
+fn mebibytes(bytes: f64) -> String {
+    format!("{:.1} MiB", bytes / f64::from(1 << 20))
+}
