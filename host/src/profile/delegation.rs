@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::etdump::{RunTrace, Trace};
 use super::kernels::kernel_of_event;
 use crate::evidence::{Interval, Measured, TargetLabel, median};
+use crate::hint::Hint;
 
 /// How far the instructions' sum may be from the method's time before it is called a mismatch.
 pub const ACCOUNTING_TOLERANCE: f64 = 0.05;
@@ -112,6 +113,8 @@ pub enum Error {
     #[error("The trace is inconsistent: {0}")]
     Inconsistent(String),
 }
+
+impl Hint for Error {}
 
 impl Profile {
     /// Runtime-weighted delegation with its label.

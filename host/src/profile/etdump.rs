@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use flatbuffers::VerifierOptions;
 use fs_err as fs;
 
+use crate::hint::Hint;
+
 use super::etdump_schema::etdump::{ProfileEvent, root_as_etdump_with_opts, size_prefixed_root_as_etdump_with_opts};
 
 /// Largest dump that is read.
@@ -67,6 +69,15 @@ pub enum Error {
     /// unreadable
     #[error("Failed to read trace")]
     Io(#[from] std::io::Error),
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Invalid { .. } => Some("Profile the program again; the file may be cut short".to_owned()),
+            Self::Io(error) => error.hint(),
+        }
+    }
 }
 
 /// Reads a dump from a file.

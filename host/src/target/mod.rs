@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::evidence::TargetLabel;
+use crate::hint::Hint;
 use crate::torch::protocol::TensorFile;
 
 /// One run of a program in a fresh process.
@@ -190,12 +191,11 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-impl Error {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Build { source, .. } => return source.hint(),
-            Self::Runner { .. } => "Run `dd doctor` to see what is missing",
+            Self::Runner { .. } => "Run `delegate-doctor doctor` to see what is missing",
             Self::Crash { .. } => {
                 "The program itself makes the runtime die: lower it again, and compare it with one that an \
                  unchanged model gives"
@@ -208,15 +208,16 @@ impl Error {
             }
             Self::Timeout { .. } => "Allow more time, or use a smaller input",
             Self::Protocol { .. } => "Remove the cached runner, so that it is built again",
-            Self::Interrupted | Self::Io(_) => return None,
+            Self::Io(error) => return error.hint(),
+            Self::Interrupted => return None,
         };
         Some(hint.to_owned())
     }
 
-    /// The last lines of the runtime's log, where there are any.
-    pub fn details(&self) -> Option<&str> {
+    fn details(&self) -> Option<String> {
         match self {
-            Self::Crash { stderr, .. } | Self::Refused { stderr, .. } if !stderr.is_empty() => Some(stderr),
+            Self::Crash { stderr, .. } | Self::Refused { stderr, .. } if !stderr.is_empty() => Some(stderr.clone()),
+            Self::Build { source, .. } => source.details(),
             _ => None,
         }
     }

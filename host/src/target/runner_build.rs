@@ -14,6 +14,7 @@ use fs_err as fs;
 
 use super::child::{self, End, last_lines};
 use crate::files::{sha256_hex, write_atomic};
+use crate::hint::Hint;
 use crate::progress::Progress;
 
 /// The runner's source.
@@ -92,7 +93,7 @@ pub enum Error {
         tried: String,
     },
     /// the compiler said no
-    #[error("`{compiler}` failed to build the runner against executorch {version}:\n{log}")]
+    #[error("`{compiler}` failed to build the runner against executorch {version}")]
     Compile {
         /// compiler
         compiler: String,
@@ -109,22 +110,26 @@ pub enum Error {
     Io(#[from] std::io::Error),
 }
 
-impl Error {
-    /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::NoHeaders { .. } => {
-                Some("Use executorch 1.4 or later: `dd setup` installs a version that is known to work".to_owned())
+                "Use executorch 1.4 or later: `delegate-doctor setup` installs a version that is known to work"
             }
-            Self::NoCompiler { .. } => Some(
-                "Install g++ or clang++ (Debian: `apt install g++`), or name a compiler in the variable CXX".to_owned(),
-            ),
-            Self::Compile { .. } => Some(
-                "Try another compiler by the variable CXX (g++ 10 or clang++ 12 and later are known to work), or \
-                 another executorch version"
-                    .to_owned(),
-            ),
-            Self::Interrupted | Self::Io(_) => None,
+            Self::NoCompiler { .. } => {
+                "Install g++ or clang++ (Debian: `apt install g++`), or name a compiler in the variable CXX"
+            }
+            Self::Compile { .. } => "Try another C++17 compiler by the variable CXX, or another executorch version",
+            Self::Io(error) => return error.hint(),
+            Self::Interrupted => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    fn details(&self) -> Option<String> {
+        match self {
+            Self::Compile { log, .. } => Some(log.clone()),
+            _ => None,
         }
     }
 }
