@@ -98,7 +98,7 @@ def _own_failure(given: UserModel) -> Optional[WorkerError]:
 def actionable(error: BaseException) -> str:
     """What a user can act on: the first paragraph, and the place in the user's code when torch names it."""
     text = name_and_text(error)
-    text = re.sub(r"\s*\(Size-like symbols: [^)]*\)", "", text)
+    text = re.sub(r"\s*\((Size-like symbols|unhinted): .*?\)+(?=[.\s]|$)", "", text).rstrip(".")
     line = provenance.innermost_line(short_traceback(error, limit=200))
     return f"{text} (at {line['file']}:{line['line']})" if line is not None else text
 

@@ -283,6 +283,14 @@ def _failed(error: BaseException) -> WorkerError:
             detail=short_traceback(error),
             hint="Express the operator with others that ExecuTorch has, or register a kernel for it",
         )
+    whole = re.search(r"op <EdgeOpOverload: ([\w.]+)>.*was not decomposed or delegated", text, re.DOTALL)
+    if whole is not None:
+        return WorkerError(
+            "lowering_failed",
+            f"ExecuTorch kept `{whole[1]}` whole for XNNPACK, and XNNPACK's partitioner did not take it",
+            detail=short_traceback(error),
+            hint="This happens to operators inside `torch.cond` and loops, and to unusual element types",
+        )
     if "not in Core ATen" in text or "SpecViolationError" in type(error).__name__:
         hint = "The model uses an operator that ExecuTorch's edge dialect does not have; express it with others"
     elif "dynamic" in text.lower() or "symbol" in text.lower():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import zipfile
 from collections import OrderedDict
 from typing import Any, Optional
@@ -188,6 +189,9 @@ def _not_loaded(path: str, error: BaseException) -> WorkerError:
         hint = "Use a Python environment with the torch version that saved it"
     elif not zipfile.is_zipfile(path):
         what = "it is not a ZIP archive, or it is cut short"
+    elif (unknown := re.search(r"failed to resolve torch\.ops\.(\S+) to an operator", str(error))) is not None:
+        what = f"it uses the operator `{unknown[1]}`, which this torch does not have"
+        hint = "Use a Python environment in which the library that registers the operator is installed and imported"
     else:
         what = name_and_text(error)
     return WorkerError(

@@ -71,7 +71,8 @@ def module_path(node: Any) -> str:
     path = ""
     for entry in stack.values():
         if isinstance(entry, (tuple, list)) and entry and isinstance(entry[0], str):
-            path = entry[0] or path
+            # torch marks what it made itself with names of its own functions.
+            path = entry[0] if entry[0] and not entry[0].startswith("_empty_nn_module_stack") else path
     path = re.sub(r"^L\['self'\]\.?", "", path)
     path = re.sub(r"\._modules\['([^']+)'\]", r".\1", path)
     # A module that is called again has its count behind an at sign.

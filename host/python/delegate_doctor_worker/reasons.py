@@ -61,6 +61,9 @@ class WatchedPartitioner(XnnpackPartitioner):
             )
             if not seen.taken:
                 seen.code, seen.text = explain(node, seen)
+                if seen.code != "dtype" and "invalid dtype" in seen.objections:
+                    # Its words are about something else than its reason.
+                    seen.objections = []
             self.seen[node.name] = seen
             node.meta[MARK] = node.name
         return result
@@ -124,7 +127,7 @@ def _dtypes(node: Any) -> tuple[str, str]:
     value = node.meta.get("val")
     outputs = [item for item in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(item, torch.Tensor)]
     if any(not isinstance(source.meta.get("val"), torch.Tensor) for source in node.all_input_nodes):
-        return "dtype", "an input is a number that is computed at run time, and XNNPACK takes only tensors"
+        return "constraint", "a size or another input is a number that is only known at run time"
     for tensor in inputs:
         sizes = [size for size in tensor.shape]
         if any(isinstance(size, int) and size == 0 for size in sizes):
@@ -138,7 +141,7 @@ def _dtypes(node: Any) -> tuple[str, str]:
     wrong = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in outputs if tensor.dtype not in FLOATS})
     if wrong:
         return "dtype", f"an output has element type {_listed(wrong)}; XNNPACK gives float32 and float16 here"
-    return "dtype", "a size is only known at run time, or an element type is not float32 or float16"
+    return "constraint", "a size is only known at run time"
 
 
 def _listed(names: list[str]) -> str:
@@ -250,3 +253,7 @@ def _plain(node: Any, reason: str) -> Optional[str]:
         if match is not None:
             return sentence(node, match)
     return None
+
+
+# ExecuTorch names the class in its messages to the user.
+WatchedPartitioner.__name__ = XnnpackPartitioner.__name__

@@ -240,7 +240,8 @@ def checked_inputs(inputs: Any, label: str) -> tuple:
             hint=f"Return positional arguments here, and keyword arguments from `{KWARGS}()`",
         )
     else:
-        raise WorkerError("model_contract", f"`{label}` gave {kind_of(inputs)} as the inputs", hint=expected)
+        hint = "Wrap it: `torch.from_numpy(array)`" if type(inputs).__module__ == "numpy" else expected
+        raise WorkerError("model_contract", f"`{label}` gave {kind_of(inputs)} as the inputs", hint=hint)
     return tuple(checked_leaf(value, label, expected) for value in args)
 
 

@@ -204,7 +204,7 @@ pub(super) fn install_hint(reason: &str) -> String {
          on PATH, or name an environment that has executorch with `--python`"
             .to_owned()
     } else if any(&["permission denied", "read-only"]) {
-        "Check that the folder can be written, or choose another data folder with XDG_DATA_HOME".to_owned()
+        "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`".to_owned()
     } else {
         "Try again, or name an environment that has torch and executorch with `--python`".to_owned()
     }

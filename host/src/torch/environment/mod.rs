@@ -180,7 +180,7 @@ impl Error {
             Self::Folder { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => "Free about 7 GB of disk space".to_owned(),
                 _ => {
-                    "Check that the folder can be written, or choose another data folder with XDG_DATA_HOME".to_owned()
+                    "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`".to_owned()
                 }
             },
             Self::Interrupted => return None,
