@@ -71,6 +71,9 @@ pub struct Report {
     /// pipeline stages in order, with their wall time
     #[serde(default)]
     pub stages: Vec<Stage>,
+    /// how the wall time divides
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// files of the run
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -439,6 +442,15 @@ pub struct Stage {
     /// what was taken from the cache instead of being made, in plain words
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused: Option<String>,
+}
+
+/// Wall time of a run on the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Timing {
+    /// from the first moment to the report, seconds
+    pub wall_seconds: f64,
+    /// part of it in which a child process worked: Python, the runner, the compiler; the rest is the tool's own
+    pub children_seconds: f64,
 }
 
 /// A file of the run.

@@ -392,6 +392,7 @@ fn base(name: &str, source: &str) -> Report {
             stage("lower", None, 21.4, None),
             stage("profile", None, 9.7, None),
         ],
+        timing: None,
         artifacts: vec![Artifact {
             path: "original/lowered.pte".into(),
             what: "the original program, lowered".into(),
