@@ -46,7 +46,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
             let yardstick = reference.yardstick(index, output);
             let comparison = compare(expected, found, yardstick.scale);
             // Each of the two may be off by the allowance of a right program.
-            let allowance = 2.0 * allowance(comparison.dtype);
+            let allowance = 2.0 * allowance(comparison.dtype, set.kind);
             let mut compared = Compared::new((index, output), comparison, yardstick, allowance);
             if compared.outcome == Outcome::Beyond {
                 let was_wrong = original.is_wrong(index, output);

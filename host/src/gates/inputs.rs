@@ -125,6 +125,14 @@ impl Stream {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
+    /// Bell-shaped around zero with spread one, within -3.5 and 3.5: the sum of four even numbers.
+    #[expect(clippy::cast_precision_loss, reason = "the sum has 18 bits")]
+    pub(crate) fn bell(&mut self) -> f32 {
+        let bits = self.0.next_u64();
+        let sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+        (sum as f32 / 65_536.0 - 2.0) * 1.732_050_8
+    }
+
     /// Evenly distributed over `low..=high`.
     #[expect(clippy::cast_possible_truncation, reason = "the offset is below the width of the range")]
     pub(crate) fn integer(&mut self, low: i64, high: i64) -> i64 {

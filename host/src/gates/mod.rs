@@ -21,6 +21,9 @@ pub mod host_correctness;
 pub mod inputs;
 pub mod reference;
 pub mod sensitivity;
+pub mod site_equivalence;
+pub mod sites;
+pub mod stimuli;
 pub mod structure;
 pub mod tolerance;
 

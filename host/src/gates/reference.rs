@@ -187,19 +187,22 @@ impl Reference {
     }
 }
 
-/// The scale of one set: that of all ordinary sets; for large magnitudes their own if it is larger.
-/// The slack: the largest movement of a fitting probe.
+/// The scale of one set: its own spread, but at least a quarter of that of all ordinary sets (an output of
+/// one element spreads over the sets only). Zeros and tiny magnitudes, which may leave nothing but
+/// rounding, are judged by the ordinary sets. The slack: the largest movement of a fitting probe.
 fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKind, Comparison)]) -> Yardstick {
-    let own = match kind {
-        InputKind::Large => scale([tensor]).spread,
-        _ => 0.0,
+    let own = || scale([tensor]).spread;
+    let scale = match kind {
+        InputKind::Zeros | InputKind::Tiny => pooled.spread,
+        InputKind::Large => pooled.spread.max(own()),
+        _ => own().max(0.25 * pooled.spread),
     };
     let fitting = moved.iter().filter(|(probe, _)| (*probe == InputKind::Large) == (kind == InputKind::Large));
     let (slack, discrete_slack) = fitting.fold((0.0_f64, 0.0_f64), |(slack, share), (_, comparison)| {
         (slack.max(comparison.error), share.max(comparison.differing_share()))
     });
     Yardstick {
-        scale: pooled.spread.max(own),
+        scale,
         slack: slack * ROUNDING_FACTOR,
         discrete_slack: discrete_slack * ROUNDING_FACTOR,
         not_finite: tensor.to_f64().is_some_and(|values| values.iter().any(|x| !x.is_finite())),

@@ -1,0 +1,327 @@
+//! One evaluation of a site: both sides on one stimulus, compared as the claim asks.
+
+use super::Task;
+use super::work::{Constants, hint, meta, sizes};
+use crate::gates::inputs::epsilon;
+use crate::gates::sites::{self, Site};
+use crate::gates::stimuli::Stimulus;
+use crate::gates::tolerance::{Claim, Mismatch, compare, place, scale};
+use crate::graph::{Node, ValueId, ValueKind};
+use crate::interpreter::{self, Array, Environment, Item, Precision};
+use crate::tensor::Tensor;
+
+/// What an evaluation says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// as the claim asks
+    Equal,
+    /// not as the claim asks, with the numbers
+    Different(String),
+    /// it could not be made, with the reason
+    NotEvaluated(String),
+}
+
+/// One evaluation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// what the site was fed with
+    pub stimulus: Stimulus,
+    /// what came of it
+    pub verdict: Verdict,
+    /// every bit agrees
+    pub same_bits: bool,
+    /// largest error of the new side against the old one in doubles, relative to the spread of the values
+    pub relative: f64,
+    /// the same in doubles on both sides: what is left without rounding
+    pub in_doubles: Option<f64>,
+    /// operations that a delegate evaluated
+    pub delegated: Vec<String>,
+}
+
+impl Check {
+    fn not_evaluated(stimulus: Stimulus, why: String) -> Self {
+        Self {
+            stimulus,
+            verdict: Verdict::NotEvaluated(why),
+            same_bits: false,
+            relative: 0.0,
+            in_doubles: None,
+            delegated: Vec::new(),
+        }
+    }
+
+    /// One line.
+    pub fn describe(&self) -> String {
+        match &self.verdict {
+            Verdict::Different(why) => format!("different on {}: {why}", self.stimulus.name()),
+            Verdict::NotEvaluated(why) => format!("not evaluated: {why}"),
+            Verdict::Equal if self.same_bits => "bit for bit".to_owned(),
+            Verdict::Equal => format!(
+                "largest error {:.1e} of the spread on {}{}",
+                self.relative,
+                self.stimulus.name(),
+                self.in_doubles.map_or_else(String::new, |x| format!(", {x:.1e} in doubles"))
+            ),
+        }
+    }
+}
+
+/// Evaluates a site. When its sides differ but read values that are made of one another, both are
+/// evaluated again together with what lies between.
+pub(super) fn check(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, constants: &Constants<'_>) -> Check {
+    let first = check_once(task, site, stimulus, constants);
+    if !matches!(first.verdict, Verdict::Different(_)) {
+        return first;
+    }
+    match sites::with_paths(site, task.original, task.patched) {
+        Some(wide) => {
+            let second = check_once(task, &wide, stimulus, constants);
+            if matches!(second.verdict, Verdict::NotEvaluated(_)) { first } else { second }
+        }
+        None => first,
+    }
+}
+
+/// What the site reads, as tensors.
+fn feed(
+    task: &Task<'_>,
+    site: &Site<'_>,
+    stimulus: Stimulus,
+    constants: &Constants<'_>,
+) -> Result<Vec<(ValueId, Fed)>, String> {
+    let mut fed = Vec::with_capacity(site.frontier.len());
+    for (index, &value) in site.frontier.iter().enumerate() {
+        let known = task.original.value(value).or_else(|| task.patched.value(value));
+        let name = known.map_or_else(|| value.to_string(), |value| value.name.clone());
+        match known.map(|value| &value.kind) {
+            Some(ValueKind::SymInt(dim)) => {
+                let number = hint(dim).ok_or_else(|| format!("the size `{name}` has no value at export time"))?;
+                fed.push((value, Fed::Int(number)));
+                continue;
+            }
+            Some(ValueKind::Tensor(_)) => {}
+            _ => return Err(format!("`{name}` is no tensor")),
+        }
+        if let Some(tensor) = constants.get(value)? {
+            fed.push((value, Fed::Tensor(tensor.as_ref().clone())));
+            continue;
+        }
+        let real = match stimulus {
+            Stimulus::Captured(i) => task.captured.get(&value).and_then(|list| list.get(i)).cloned(),
+            _ => None,
+        };
+        let tensor = match real {
+            Some(tensor) => tensor,
+            None => {
+                let meta = meta(task, value).ok_or_else(|| format!("`{name}` is no tensor"))?;
+                let sizes = sizes(meta).ok_or_else(|| format!("`{name}` has sizes without a value"))?;
+                stimulus
+                    .tensor(meta.dtype, &sizes, task.seed, index as u64)
+                    .ok_or_else(|| format!("element type `{}` cannot be made up", meta.dtype.torch_name()))?
+            }
+        };
+        fed.push((value, Fed::Tensor(tensor)));
+    }
+    Ok(fed)
+}
+
+enum Fed {
+    Int(i64),
+    Tensor(Tensor),
+}
+
+/// Values of one side after its evaluation.
+struct Side {
+    values: Environment,
+    delegated: Vec<String>,
+    mutated: Vec<ValueId>,
+}
+
+impl Side {
+    fn tensor(&self, value: ValueId) -> Option<Tensor> {
+        match self.values.get(&value) {
+            Some(Item::Tensor(array)) => Some(array.to_tensor()),
+            _ => None,
+        }
+    }
+
+    fn int(&self, value: ValueId) -> Option<i64> {
+        match self.values.get(&value) {
+            Some(Item::Int(n)) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
+fn evaluated(
+    task: &Task<'_>,
+    nodes: &[&Node],
+    fed: &[(ValueId, Fed)],
+    wanted: &[ValueId],
+    precision: Precision,
+) -> Result<Side, String> {
+    let mut given = Environment::new();
+    for (value, item) in fed {
+        let item = match item {
+            Fed::Int(n) => Item::Int(*n),
+            Fed::Tensor(tensor) => Item::Tensor(
+                Array::from_tensor(tensor, precision)
+                    .ok_or_else(|| format!("element type `{}` cannot be evaluated", tensor.dtype.torch_name()))?,
+            ),
+        };
+        given.insert(*value, item);
+    }
+    let run = interpreter::run(nodes, given, wanted, precision, task.budget.elements, task.delegate)
+        .map_err(|error| error.to_string())?;
+    Ok(Side { values: run.values, delegated: run.delegated, mutated: run.mutated })
+}
+
+fn check_once(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, constants: &Constants<'_>) -> Check {
+    let fed = match feed(task, site, stimulus, constants) {
+        Ok(fed) => fed,
+        Err(why) => return Check::not_evaluated(stimulus, why),
+    };
+    let ends = |select: fn(&(ValueId, ValueId)) -> ValueId| site.pairs.iter().map(select).collect::<Vec<_>>();
+    let (befores, afters) = (ends(|pair| pair.0), ends(|pair| pair.1));
+    let old = match evaluated(task, &site.old, &fed, &befores, Precision::Torch) {
+        Ok(side) => side,
+        Err(why) => return Check::not_evaluated(stimulus, why),
+    };
+    let new = match evaluated(task, &site.new, &fed, &afters, Precision::Torch) {
+        Ok(side) => side,
+        Err(why) => return Check::not_evaluated(stimulus, why),
+    };
+    let mut check = Check {
+        stimulus,
+        verdict: Verdict::Equal,
+        same_bits: true,
+        relative: 0.0,
+        in_doubles: None,
+        delegated: old.delegated.iter().chain(&new.delegated).cloned().collect(),
+    };
+    check.delegated.sort_unstable();
+    check.delegated.dedup();
+    // What is written to must be the same too, to the bits or to the tolerance.
+    let mut pairs = site.pairs.clone();
+    for value in old.mutated.iter().chain(&new.mutated) {
+        if !pairs.contains(&(*value, *value)) {
+            pairs.push((*value, *value));
+        }
+    }
+    let judges = if task.claim == Claim::Exact {
+        None
+    } else {
+        let judge = |nodes: &[&Node], wanted: &[ValueId]| evaluated(task, nodes, &fed, wanted, Precision::Judge);
+        match (judge(&site.old, &befores), judge(&site.new, &afters)) {
+            (Ok(old), Ok(new)) => Some((old, new)),
+            (Err(why), _) | (_, Err(why)) => return Check::not_evaluated(stimulus, why),
+        }
+    };
+    for (before, after) in pairs {
+        if let (Some(a), Some(b)) = (old.int(before), new.int(after)) {
+            if a != b {
+                check.verdict = Verdict::Different(format!("size {b} instead of {a}"));
+                return check;
+            }
+            continue;
+        }
+        let (Some(expected), Some(found)) = (old.tensor(before), new.tensor(after)) else {
+            return Check::not_evaluated(stimulus, format!("`{before}` or `{after}` was not made"));
+        };
+        let difference = match &judges {
+            None => exact(&expected, &found, &mut check),
+            Some((old_judge, new_judge)) => {
+                let (Some(truth), Some(pure)) = (old_judge.tensor(before), new_judge.tensor(after)) else {
+                    return Check::not_evaluated(stimulus, format!("`{before}` or `{after}` was not made"));
+                };
+                let doubles = Doubles { truth: &truth, pure: &pure };
+                within(&expected, &found, &doubles, task.claim, &mut check)
+            }
+        };
+        if let Some(why) = difference {
+            check.verdict = Verdict::Different(why);
+            return check;
+        }
+    }
+    check
+}
+
+/// Every bit must agree.
+fn exact(expected: &Tensor, found: &Tensor, check: &mut Check) -> Option<String> {
+    let spread = scale([expected]).spread;
+    let comparison = compare(expected, found, spread);
+    check.same_bits &= comparison.same_bits;
+    check.relative = check.relative.max(comparison.relative());
+    if comparison.same_bits {
+        return None;
+    }
+    Some(if comparison.mismatch.is_none() && comparison.error == 0.0 {
+        "zeros of different sign".to_owned()
+    } else {
+        comparison.describe()
+    })
+}
+
+/// Both sides in doubles.
+struct Doubles<'a> {
+    /// the old side: what is right
+    truth: &'a Tensor,
+    /// the new side without rounding
+    pure: &'a Tensor,
+}
+
+/// The new side may use the allowance, or a few times the old side's own rounding.
+fn within(expected: &Tensor, found: &Tensor, doubles: &Doubles<'_>, claim: Claim, check: &mut Check) -> Option<String> {
+    let direct = compare(expected, found, 1.0);
+    check.same_bits &= direct.same_bits;
+    match &direct.mismatch {
+        None => {}
+        Some(Mismatch::NotFinite { .. } | Mismatch::Sizes { .. } | Mismatch::Dtype { .. } | Mismatch::Unreadable) => {
+            return Some(direct.describe());
+        }
+    }
+    if direct.is_discrete() {
+        return (direct.differing > 0).then(|| direct.describe());
+    }
+    let (Some(truth), Some(pure), Some(old), Some(new)) =
+        (doubles.truth.to_f64(), doubles.pure.to_f64(), expected.to_f64(), found.to_f64())
+    else {
+        return Some("an element type that cannot be compared".to_owned());
+    };
+    let spread = scale([doubles.truth]);
+    let (mut own, mut error, mut at, mut unrounded) = (0.0_f64, 0.0_f64, 0, 0.0_f64);
+    for (i, (((&truth, &pure), &old), &new)) in truth.iter().zip(&pure).zip(&old).zip(&new).enumerate() {
+        // Singles overflow where doubles do not; such elements were compared directly.
+        if !(truth.is_finite() && old.is_finite() && new.is_finite()) {
+            continue;
+        }
+        own = own.max((old - truth).abs());
+        if (new - truth).abs() > error {
+            error = (new - truth).abs();
+            at = i;
+        }
+        if pure.is_finite() {
+            unrounded = unrounded.max((pure - truth).abs());
+        }
+    }
+    let relative = if error == 0.0 { 0.0 } else { error / spread.spread };
+    let allowed = (claim.allowance(expected.dtype) * spread.spread)
+        .max(8.0 * own)
+        .max(4.0 * epsilon(expected.dtype) * spread.magnitude);
+    if relative.is_finite() {
+        check.relative = check.relative.max(relative);
+    }
+    let doubles = if spread.magnitude > 0.0 { unrounded / spread.magnitude } else { unrounded };
+    check.in_doubles = Some(check.in_doubles.unwrap_or(0.0).max(doubles));
+    if error <= allowed {
+        return None;
+    }
+    let read = |values: &[f64]| values.get(at).copied().unwrap_or(f64::NAN);
+    Some(format!(
+        "{relative:.1e} of the spread at {:?}: {:.6e} instead of {:.6e} (allowed {:.1e}; in doubles {doubles:.1e} apart)",
+        place(at, &expected.sizes),
+        read(&new),
+        read(&truth),
+        if spread.spread > 0.0 { allowed / spread.spread } else { 0.0 },
+    ))
+}
