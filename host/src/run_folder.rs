@@ -31,6 +31,15 @@ use crate::settings::RunPlace;
 /// Version of the records in a run folder.
 pub const VERSION: u32 = 1;
 
+/// Name of the file that says what was asked.
+pub const RECORD: &str = "run.json";
+
+/// Name of the file with the answer.
+pub const REPORT: &str = "report.json";
+
+/// Name of the answer for people.
+pub const PAGE: &str = "report.html";
+
 /// How many runs of one model may stand side by side before a name must be chosen by hand.
 const MAX_NUMBER: u32 = 100_000;
 
@@ -146,12 +155,12 @@ impl RunFolder {
             RunPlace::Numbered { parent, name } => (numbered(parent, name)?, false),
             RunPlace::At(path) => (path.clone(), false),
             RunPlace::ResumeNewest { parent, name } => {
-                (newest(parent, name).ok_or_else(|| Error::NothingToResume(parent.join(name)))?, true)
+                (newest(parent, name, RECORD).ok_or_else(|| Error::NothingToResume(parent.join(name)))?, true)
             }
             RunPlace::ResumeAt(path) => (path.clone(), true),
         };
         let io_error = |source: io::Error| Error::Io { path: path.clone(), source };
-        let record_path = path.join("run.json");
+        let record_path = path.join(RECORD);
         if resume && !record_path.exists() {
             return Err(Error::NothingToResume(path));
         }
@@ -261,7 +270,7 @@ impl RunFolder {
     }
 
     fn save_record(&self) -> Result<(), Error> {
-        let path = self.path.join("run.json");
+        let path = self.path.join(RECORD);
         files::write_json(&path, &self.record).map_err(|source| Error::Io { path: self.path.clone(), source })
     }
 }
@@ -287,14 +296,11 @@ fn numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     Err(Error::Occupied(parent.join(name)))
 }
 
-fn newest(parent: &Path, name: &str) -> Option<PathBuf> {
+/// The newest `parent/name-N` that holds a file of this name.
+pub fn newest(parent: &Path, name: &str, file: &str) -> Option<PathBuf> {
     let mut found: Vec<u32> = numbers(parent, name).collect();
     found.sort_unstable();
-    found
-        .into_iter()
-        .rev()
-        .map(|number| parent.join(format!("{name}-{number}")))
-        .find(|path| path.join("run.json").exists())
+    found.into_iter().rev().map(|number| parent.join(format!("{name}-{number}"))).find(|path| path.join(file).exists())
 }
 
 fn numbers(parent: &Path, name: &str) -> impl Iterator<Item = u32> {

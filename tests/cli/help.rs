@@ -51,7 +51,7 @@ fn the_long_version_lists_every_version_and_the_short_one_stands_alone() {
     assert_eq!(short, format!("delegate-doctor {}\n", env!("CARGO_PKG_VERSION")));
     let long = sandbox.run(["--version"]).good().stdout;
     assert!(long.starts_with(&short), "{long}");
-    for name in ["rule contract", "report schema", "worker protocol"] {
+    for name in ["rule contract", "report schema", "worker protocol", "runner protocol"] {
         assert!(long.lines().any(|line| line.starts_with(name)), "{name} is missing in\n{long}");
     }
 }

@@ -5,11 +5,15 @@
 //! struct and a `run` function, a variant of [`Command`], a line in the `match` of [`run`], and
 //! `cargo xtask docs` for the reference.
 
+mod browser;
 mod completions;
 mod disk_copier;
 mod doctor;
+mod explain;
+mod finished_run;
 mod man;
 mod reference;
+mod report;
 mod setup;
 mod version;
 
@@ -78,6 +82,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Report(report::Arguments),
+    Explain(explain::Arguments),
     Setup(setup::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -152,6 +158,8 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         // These need nothing but the definitions in this folder, so nothing else can make them fail.
         Command::Completions(arguments) => completions::run(&arguments, printer),
         Command::Man(arguments) => man::run(&arguments, printer),
+        Command::Report(arguments) => report::run(&arguments, &context(python, printer)?),
+        Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
         Command::Setup(arguments) => setup::run(&arguments, &context(python, printer)?),
         Command::Doctor(arguments) => doctor::run(&arguments, &context(python, printer)?),
     }

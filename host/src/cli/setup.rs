@@ -3,6 +3,7 @@
 use super::Context;
 use crate::output::{Exit, Failure};
 use crate::progress::Progress as _;
+use crate::target::local::LocalTarget;
 use crate::torch::environment::{self, Search};
 
 /// Make the Python environment and the native runner ahead of time
@@ -32,5 +33,7 @@ pub(super) fn run(_arguments: &Arguments, context: &Context) -> Result<Exit, Fai
     for note in &environment.notes {
         context.printer.warning(note);
     }
+    let target = LocalTarget::prepare(&environment, &context.common.folders.cache, &progress)?;
+    progress.note(&format!("Native runner: `{}`", target.runner().executable.display()));
     Ok(Exit::Answered)
 }

@@ -30,5 +30,6 @@ fn parts() -> Vec<(&'static str, String)> {
         ("rule contract", contracts.join(", ")),
         ("report schema", crate::report::model::VERSION.to_string()),
         ("worker protocol", crate::torch::protocol::PROTOCOL.to_string()),
+        ("runner protocol", crate::target::runner_process::PROTOCOL.to_string()),
     ]
 }

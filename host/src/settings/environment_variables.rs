@@ -23,10 +23,14 @@ pub const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// An active conda environment; like `VIRTUAL_ENV`, which wins.
 pub const CONDA_PREFIX: &str = "CONDA_PREFIX";
+/// The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried.
+pub const CXX: &str = "CXX";
 /// No colours when set to anything but the empty string.
 pub const NO_COLOR: &str = "NO_COLOR";
 /// Colours also where the output is not a terminal.
 pub const CLICOLOR_FORCE: &str = "CLICOLOR_FORCE";
+/// The program that `--open` starts; without it, the desktop chooses.
+pub const BROWSER: &str = "BROWSER";
 /// Where programs are searched: Python, the C++ compiler, the disk copier behind `dd`.
 pub const PATH: &str = "PATH";
 
@@ -47,7 +51,12 @@ pub const ALL: &[Variable] = &[
     },
     Variable { name: VIRTUAL_ENV, about: "An active virtual environment; it is used when it has executorch" },
     Variable { name: CONDA_PREFIX, about: "An active conda environment; `VIRTUAL_ENV` wins" },
+    Variable {
+        name: CXX,
+        about: "The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried",
+    },
     Variable { name: NO_COLOR, about: "No colours when set to anything but the empty string" },
     Variable { name: CLICOLOR_FORCE, about: "Colours also where the output is not a terminal" },
+    Variable { name: BROWSER, about: "The program that `--open` starts; without it, the desktop chooses" },
     Variable { name: PATH, about: "Where Python, the C++ compiler and the system's own `dd` are searched" },
 ];

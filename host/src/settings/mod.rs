@@ -99,9 +99,9 @@ pub enum TargetChoice {
 pub struct RuleChoice {
     /// folders with more rule components (`*.wasm`), for development; they are labelled unsigned
     pub folders: Vec<PathBuf>,
-    /// only these rule ids, in upper case; empty: all
+    /// only these rule ids, in lower case; empty: all
     pub only: Vec<String>,
-    /// not these rule ids, in upper case
+    /// not these rule ids, in lower case
     pub skip: Vec<String>,
 }
 
@@ -110,6 +110,12 @@ impl RuleChoice {
     pub fn includes(&self, id: &str) -> bool {
         let listed = |ids: &[String]| ids.iter().any(|other| other.eq_ignore_ascii_case(id));
         (self.only.is_empty() || listed(&self.only)) && !listed(&self.skip)
+    }
+
+    /// Chosen or skipped ids that no rule in `known` has: mistyped ones.
+    pub fn unknown(&self, known: &[&str]) -> Vec<&str> {
+        let ids = self.only.iter().chain(&self.skip).map(String::as_str);
+        ids.filter(|id| !known.iter().any(|other| other.eq_ignore_ascii_case(id))).collect()
     }
 }
 
@@ -287,7 +293,7 @@ impl OptimizeSettings {
         }
         let first = |typed: Vec<String>, written: &[String]| {
             let ids = if typed.is_empty() { written.to_vec() } else { typed };
-            ids.into_iter().map(|id| id.to_uppercase()).collect()
+            ids.into_iter().map(|id| id.to_lowercase()).collect()
         };
         let memory_limit = match (arguments.memory_limit, &file.memory_limit) {
             (Some(bytes), _) => Some(bytes),
@@ -378,13 +384,13 @@ mod tests {
 
     #[test]
     fn the_command_line_wins_over_the_project_file_and_the_file_over_the_default() {
-        let written = "[optimize]\nmin-gain = 1.5\nthreads = 3\nskip = ['dd-002']\nmemory-limit = '2GiB'\n";
+        let written = "[optimize]\nmin-gain = 1.5\nthreads = 3\nskip = ['DD-002']\nmemory-limit = '2GiB'\n";
         let typed = OptimizeArguments { threads: Some(1), ..OptimizeArguments::default() };
         let settings = resolve(typed, written).expect("settings");
         assert_eq!(settings.threads, Some(1));
         assert_eq!(settings.thresholds.min_gain, 1.5);
         assert_eq!(settings.thresholds.min_share, DEFAULT_MIN_SHARE);
-        assert_eq!(settings.rules.skip, ["DD-002"]);
+        assert_eq!(settings.rules.skip, ["dd-002"]);
         assert_eq!(settings.memory_limit, Some(2 << 30));
     }
 
@@ -461,5 +467,6 @@ mod tests {
         assert!(!choice.includes("DD-002"));
         assert!(!choice.includes("DD-003"));
         assert!(RuleChoice::default().includes("DD-003"));
+        assert_eq!(choice.unknown(&["dd-001", "dd-003"]), ["DD-002", "dd-002"]);
     }
 }

@@ -7,6 +7,7 @@
 mod machine;
 mod places;
 mod python;
+mod runner;
 mod terminal;
 
 use schemars::JsonSchema;
@@ -76,7 +77,9 @@ impl Diagnosis {
 /// Runs every check.
 pub fn examine(common: &Common) -> Vec<Diagnosis> {
     let mut found = Vec::new();
-    found.extend(python::examine(common));
+    let (environment, diagnoses) = python::examine(common);
+    found.extend(diagnoses);
+    found.extend(runner::examine(environment.as_ref(), &common.folders.cache));
     found.extend(places::examine(common));
     found.extend(machine::examine());
     found.push(terminal::examine());

@@ -6,11 +6,15 @@ use crate::torch::environment::{self, Environment, Origin, Search};
 
 const NAME: &str = "python";
 
-pub(super) fn examine(common: &Common) -> Vec<Diagnosis> {
+/// The environment in use, if there is one, and what is to say about it.
+pub(super) fn examine(common: &Common) -> (Option<Environment>, Vec<Diagnosis>) {
     let search = Search::of_this_process(common.python.clone(), &common.folders.data);
-    match environment::find(&search) {
-        Ok(Some(environment)) => found(&environment),
-        Ok(None) => vec![match environment::base_interpreter(&search) {
+    let diagnosis = match environment::find(&search) {
+        Ok(Some(environment)) => {
+            let diagnoses = found(&environment);
+            return (Some(environment), diagnoses);
+        }
+        Ok(None) => match environment::base_interpreter(&search) {
             Ok(base) => Diagnosis::warning(
                 NAME,
                 format!("No environment with torch and executorch yet; it would be made with `{}`", base.display()),
@@ -18,9 +22,10 @@ pub(super) fn examine(common: &Common) -> Vec<Diagnosis> {
             )
             .hint("Run `delegate-doctor setup` to do that now"),
             Err(error) => unusable(&error),
-        }],
-        Err(error) => vec![unusable(&error)],
-    }
+        },
+        Err(error) => unusable(&error),
+    };
+    (None, vec![diagnosis])
 }
 
 fn found(environment: &Environment) -> Vec<Diagnosis> {

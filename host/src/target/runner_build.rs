@@ -185,12 +185,11 @@ impl Sdk {
 /// # Errors
 /// No compiler, a failed build, file trouble.
 pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runner, Error> {
-    let (compiler, compiler_version) = find_compiler(std::env::var_os("CXX"))?;
+    let (compiler, compiler_version) = compiler()?;
     let arguments = sdk.arguments();
-    let hash = fingerprint(sdk, &compiler, &compiler_version, &arguments);
     let shelf = cache.join("runner");
-    let place = shelf.join(&hash);
-    let runner = Runner { executable: place.join("runner"), hash, executorch: sdk.version.clone() };
+    let runner = planned(sdk, &shelf, &compiler, &compiler_version);
+    let place = shelf.join(&runner.hash);
     if runner.executable.is_file() {
         return Ok(runner);
     }
@@ -225,6 +224,29 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
         }
     }
     Ok(runner)
+}
+
+/// The runner if it was built before; builds nothing.
+///
+/// # Errors
+/// No compiler.
+pub fn find(sdk: &Sdk, cache: &Path) -> Result<Option<Runner>, Error> {
+    let (compiler, compiler_version) = compiler()?;
+    let runner = planned(sdk, &cache.join("runner"), &compiler, &compiler_version);
+    Ok(runner.executable.is_file().then_some(runner))
+}
+
+/// The C++ compiler in use and the first line of what it says about its version.
+///
+/// # Errors
+/// When there is none.
+pub fn compiler() -> Result<(PathBuf, String), Error> {
+    find_compiler(std::env::var_os("CXX"))
+}
+
+fn planned(sdk: &Sdk, shelf: &Path, compiler: &Path, compiler_version: &str) -> Runner {
+    let hash = fingerprint(sdk, compiler, compiler_version, &sdk.arguments());
+    Runner { executable: shelf.join(&hash).join("runner"), hash, executorch: sdk.version.clone() }
 }
 
 fn find_compiler(chosen: Option<OsString>) -> Result<(PathBuf, String), Error> {

@@ -1,0 +1,61 @@
+//! A run that `report` and `explain` read from: its folder, its report file, or the newest of a model.
+
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+
+use super::Context;
+use crate::output::Failure;
+use crate::report::model::Report;
+use crate::run_folder::{self, RECORD, REPORT};
+use crate::settings::{RUNS_FOLDER, run_name};
+
+/// What was read.
+#[derive(Debug)]
+pub(super) struct FinishedRun {
+    pub(super) report: Report,
+    pub(super) folder: PathBuf,
+}
+
+/// Reads the report that `typed` stands for.
+pub(super) fn read(typed: &str, context: &Context) -> Result<FinishedRun, Failure> {
+    let file = locate(typed, context)?;
+    let failed = || format!("Failed to read the report `{}`", file.display());
+    let bytes = fs::read(&file).map_err(|error| Failure::with_cause(failed(), error))?;
+    let report = Report::from_json(&bytes).map_err(|error| Failure::with_cause(failed(), error))?;
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    Ok(FinishedRun { report, folder })
+}
+
+/// The report file.
+fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
+    let path = Path::new(typed);
+    if path.is_dir() {
+        return if path.join(REPORT).exists() {
+            Ok(path.join(REPORT))
+        } else if path.join(RECORD).exists() {
+            Err(Failure::new(format!("The run did not come as far as a report: `{typed}`"))
+                .hint("Go on with it by `delegate-doctor optimize MODEL --resume=DIR`"))
+        } else {
+            Err(Failure::new(format!("There is no run in this folder: `{typed}`"))
+                .hint("Give a run folder, its `report.json`, or a model that was optimized before"))
+        };
+    }
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return Ok(path.to_path_buf());
+    }
+    let parent = context.project.runs().unwrap_or_else(|| PathBuf::from(RUNS_FOLDER));
+    match run_folder::newest(&parent, &run_name(typed), REPORT) {
+        Some(folder) => {
+            context.printer.detail(&format!("The newest run is `{}`", folder.display()));
+            Ok(folder.join(REPORT))
+        }
+        None => {
+            Err(Failure::new(format!("There is no finished run of this model in `{}`: `{typed}`", parent.display()))
+                .hint(format!("Run `delegate-doctor optimize {typed}` first, or give a run folder")))
+        }
+    }
+}
