@@ -17,3 +17,5 @@ mod help;
 mod output;
 #[path = "cli/project_file.rs"]
 mod project_file;
+#[path = "cli/reports.rs"]
+mod reports;

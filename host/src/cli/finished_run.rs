@@ -38,7 +38,7 @@ fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
             Ok(path.join(REPORT))
         } else if path.join(RECORD).exists() {
             Err(Failure::new(format!("The run did not come as far as a report: `{typed}`"))
-                .hint("Go on with it by `delegate-doctor optimize MODEL --resume=DIR`"))
+                .hint(format!("Go on with it by `delegate-doctor optimize MODEL --resume={typed}`")))
         } else {
             Err(Failure::new(format!("There is no run in this folder: `{typed}`"))
                 .hint("Give a run folder, its `report.json`, or a model that was optimized before"))

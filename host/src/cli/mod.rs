@@ -5,7 +5,6 @@
 //! struct and a `run` function, a variant of [`Command`], a line in the `match` of [`run`], and
 //! `cargo xtask docs` for the reference.
 
-mod browser;
 mod completions;
 mod disk_copier;
 mod doctor;
