@@ -4,11 +4,14 @@
 //! content. The user's code runs in the worker, in a process of its own.
 
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fs_err as fs;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::files;
 
 use crate::model::Model;
 use crate::torch::{self, WorkerPool, protocol::Exported};
@@ -26,6 +29,43 @@ pub fn export(
     limit: Duration,
 ) -> Result<Exported, torch::Error> {
     workers.with(|worker| worker.export(&model.source, program, inputs, seed, limit))
+}
+
+/// An export that was made, with what it was made from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExportRecord {
+    /// the worker's answer
+    pub exported: Exported,
+    /// key of the program's content
+    pub content_key: String,
+    /// SHA-256 of every file of the user's code
+    sources: Vec<(PathBuf, String)>,
+    /// SHA-256 of every input
+    inputs: Vec<String>,
+}
+
+impl ExportRecord {
+    /// Notes what an export was made from.
+    ///
+    /// # Errors
+    /// When the program or an input cannot be read.
+    pub fn new(exported: Exported, program: &Path) -> io::Result<Self> {
+        let content_key = content_key(program)?;
+        let sources =
+            exported.sources.iter().filter_map(|path| Some((path.clone(), files::sha256_of(path).ok()?))).collect();
+        let inputs = exported.inputs.iter().map(|input| files::sha256_of(&input.path)).collect::<io::Result<_>>()?;
+        Ok(Self { exported, content_key, sources, inputs })
+    }
+
+    /// True when the user's code is what it was and the files of the export are still whole. Weights that
+    /// the code loads from elsewhere are not seen.
+    pub fn still_true(&self, program: &Path) -> bool {
+        let is = |path: &Path, sha256: &String| files::sha256_of(path).is_ok_and(|found| found == *sha256);
+        !self.sources.is_empty()
+            && self.sources.iter().all(|(path, sha256)| is(path, sha256))
+            && self.exported.inputs.iter().zip(&self.inputs).all(|(input, sha256)| is(&input.path, sha256))
+            && content_key(program).is_ok_and(|key| key == self.content_key)
+    }
 }
 
 /// SHA-256 over what a `.pt2` archive computes: every entry with its name and content, in the order of

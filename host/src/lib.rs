@@ -1,6 +1,7 @@
 //! Delegate Doctor: finds where a lowered PyTorch model really spends its time, repairs the fallbacks
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
+mod account;
 pub mod cache;
 pub mod cli;
 pub mod clock;
@@ -17,9 +18,12 @@ pub mod interrupt;
 pub mod lower;
 pub mod model;
 pub mod output;
+pub mod pipeline;
 pub mod profile;
 pub mod progress;
+mod proposal;
 pub mod rank;
+mod reference;
 pub mod report;
 pub mod run_folder;
 pub mod sandbox;
@@ -28,3 +32,5 @@ pub mod surroundings;
 pub mod target;
 pub mod tensor;
 pub mod torch;
+mod trial;
+mod workbench;

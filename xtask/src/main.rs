@@ -2,7 +2,12 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
+mod bench_models;
+mod bench_overhead;
+mod docs;
 mod rules;
+mod test;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -18,6 +23,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Everything a change must pass; installs what a fresh machine lacks
+    Test,
+    /// Write the generated pages of `docs/`
+    Docs {
+        /// Compare instead of writing
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure
+    #[command(subcommand)]
+    Bench(Bench),
     /// Build the rules into components and put them into `registry/`
     Rules {
         /// Compare with what `registry/` holds instead of writing
@@ -29,9 +45,29 @@ enum Chore {
     },
 }
 
+#[derive(Subcommand)]
+enum Bench {
+    /// Real models through the real tool; writes `docs/results.md`
+    Models {
+        /// Only these
+        names: Vec<String>,
+        /// Write the table from the reports of earlier runs
+        #[arg(long)]
+        table_only: bool,
+    },
+    /// What the tool costs beside export, lowering and runs
+    Overhead,
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().chore {
+    let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
+        Chore::Test => test::test().map_err(Into::into),
+        Chore::Docs { check } => docs::docs(check).map_err(Into::into),
+        Chore::Bench(Bench::Models { names, table_only }) => {
+            bench_models::bench(&names, table_only).map_err(Into::into)
+        }
+        Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

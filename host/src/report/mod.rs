@@ -8,6 +8,7 @@
 //! A figure reaches a view as [`Evidence`](crate::evidence::Evidence) and is printed by [`figures`],
 //! which never drops the label; text from outside goes through [`visible`].
 
+pub mod assemble;
 pub mod explain;
 pub mod figures;
 pub mod layout;

@@ -30,6 +30,11 @@ pub struct Contract {
     pub minor: u64,
 }
 
+/// The newest version of the rule contract that this host speaks, as reports show it: `0.1`.
+pub fn newest_contract() -> String {
+    CONTRACTS.last().map_or_else(String::new, |one| format!("{}.{}", one.major, one.minor))
+}
+
 /// What the bytes say without being run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {

@@ -72,6 +72,10 @@ impl Target for LocalTarget {
         runner_process::outcome(request, &self.label.name, &finished)
     }
 
+    fn processor(&self) -> String {
+        self.hello.cpu.clone()
+    }
+
     fn identity(&self) -> String {
         let cpu = if self.hello.cpu.is_empty() { self.hello.architecture.as_str() } else { self.hello.cpu.as_str() };
         format!("local runner {} executorch {} cpu {cpu}", self.runner.hash, self.runner.executorch)

@@ -116,6 +116,8 @@ pub trait Target: Send + Sync {
     fn run(&self, request: &RunRequest<'_>) -> Result<RunOutcome, Error>;
     /// identity for cache keys: runner build, library versions, CPU model
     fn identity(&self) -> String;
+    /// the processor, as it names itself; empty when unknown
+    fn processor(&self) -> String;
     /// threads to use when the user did not say
     fn default_threads(&self) -> u32;
 }

@@ -179,9 +179,8 @@ impl Error {
             Self::Install { reason, .. } => managed::install_hint(reason),
             Self::Folder { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => "Free about 7 GB of disk space".to_owned(),
-                _ => {
-                    "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`".to_owned()
-                }
+                _ => "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`"
+                    .to_owned(),
             },
             Self::Interrupted => return None,
         })

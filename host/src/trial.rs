@@ -1,0 +1,368 @@
+//! One repair through the gates.
+//!
+//! In: the base program, a candidate, the original's answers. Out: a [`Trial`] for the report and, when
+//! every gate passed, the new base. The order of the gates is the order of their cost; the first that
+//! does not pass ends the trial.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::account;
+use crate::decision;
+use crate::export;
+use crate::files;
+use crate::gates::benchmark::benchmark;
+use crate::gates::site_equivalence;
+use crate::gates::{
+    Gate, GateReport, GateStatus, backend_fidelity, device_correctness, host_correctness, sites, structure,
+};
+use crate::graph::{Applied, archive};
+use crate::lower::{Job, LoweredProgram};
+use crate::pipeline::{Base, Error, StoredProgram, check_interrupt, profile_program};
+use crate::proposal::Candidate;
+use crate::reference::{self, Answers};
+use crate::report::assemble::{self, SiteChange};
+use crate::report::model::{Comparison, Diagram, Trial, TrialOutcome};
+use crate::torch;
+use crate::workbench::{EAGER_LIMIT, Workbench};
+
+/// A finished trial.
+pub(crate) struct Outcome {
+    /// for the report
+    pub(crate) trial: Trial,
+    /// the repaired program, when it was accepted
+    pub(crate) better: Option<Base>,
+}
+
+/// A candidate applied to a base, written and lowered.
+pub(crate) struct Prepared {
+    folder: PathBuf,
+    applied: Applied,
+    stored: StoredProgram,
+    lowered: Result<LoweredProgram, torch::Error>,
+}
+
+/// Candidates prepared ahead, each on top of all earlier ones.
+pub(crate) struct Chain {
+    links: Vec<Option<Prepared>>,
+    /// how many trials from the start were accepted
+    unbroken: usize,
+}
+
+impl Chain {
+    /// The prepared program of a candidate, if every candidate before it was accepted.
+    pub(crate) fn take(&mut self, index: usize) -> Option<Prepared> {
+        if index > self.unbroken {
+            return None;
+        }
+        self.links.get_mut(index)?.take()
+    }
+
+    /// Notes how the trial of a candidate ended.
+    pub(crate) fn ended(&mut self, index: usize, accepted: bool) {
+        if accepted && index == self.unbroken {
+            self.unbroken += 1;
+        }
+    }
+}
+
+/// Applies every candidate on top of the earlier ones and lowers the results side by side. A candidate
+/// that does not apply there ends the chain; it is tried by itself later.
+pub(crate) fn prepare_chain(
+    bench: &Workbench<'_>,
+    round: u32,
+    base: &Base,
+    candidates: &[Candidate],
+) -> Result<Chain, Error> {
+    let begin = Instant::now();
+    let mut applied: Vec<(PathBuf, Applied, StoredProgram)> = Vec::new();
+    // Tracing what lies on top of an unproven repair is work in vain when it fails, so look two ahead.
+    for candidate in candidates.iter().take(3) {
+        let from = applied.last().map_or(&base.stored, |(_, _, stored)| stored);
+        match apply(bench, round, from, candidate) {
+            Ok(made) => applied.push(made),
+            Err(Error::Patch(_)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    if applied.is_empty() {
+        return Ok(Chain { links: Vec::new(), unbroken: 0 });
+    }
+    let step = bench.progress.step(&format!(
+        "Lowering {} repaired {}",
+        applied.len(),
+        if applied.len() == 1 { "program" } else { "programs side by side" }
+    ));
+    let jobs: Vec<Job> = applied
+        .iter()
+        .map(|(folder, _, stored)| Job {
+            program: stored.path.clone(),
+            key: stored.key.clone(),
+            folder: folder.clone(),
+        })
+        .collect();
+    let lowered = bench.lower(&jobs);
+    step.done(&format!("Lowered {} repaired {}", jobs.len(), if jobs.len() == 1 { "program" } else { "programs" }));
+    let reused = lowered.iter().filter(|lowered| lowered.as_ref().is_ok_and(|lowered| lowered.reused)).count();
+    let reused = (reused > 0).then(|| format!("{reused} of {} lowered programs", jobs.len()));
+    bench.clock.stage("lower repairs", Some(round), begin, reused);
+    let links = applied
+        .into_iter()
+        .zip(lowered)
+        .map(|((folder, applied, stored), lowered)| Some(Prepared { folder, applied, stored, lowered }))
+        .collect();
+    Ok(Chain { links, unbroken: 0 })
+}
+
+fn apply(
+    bench: &Workbench<'_>,
+    round: u32,
+    from: &StoredProgram,
+    candidate: &Candidate,
+) -> Result<(PathBuf, Applied, StoredProgram), Error> {
+    let folder = bench.folder.folder(&format!("rounds/{round}/{}", candidate.rule.id))?;
+    let applied = from.program.apply(&candidate.patch)?;
+    let path = folder.join("program.pt2");
+    archive::write(&applied.program, &path)?;
+    let key = export::content_key(&path)?;
+    files::write_atomic(&folder.join("patch.txt"), format!("{:#?}\n", candidate.patch).as_bytes())?;
+    let stored = StoredProgram { program: applied.program.clone(), path, key };
+    Ok((folder, applied, stored))
+}
+
+fn prepare_alone(bench: &Workbench<'_>, round: u32, base: &Base, candidate: &Candidate) -> Result<Prepared, Error> {
+    let (folder, applied, stored) = apply(bench, round, &base.stored, candidate)?;
+    let job = Job { program: stored.path.clone(), key: stored.key.clone(), folder: folder.clone() };
+    let lowered = bench.lower(std::slice::from_ref(&job)).pop();
+    let lowered = lowered.unwrap_or(Err(torch::Error::Ended { method: "lower" }));
+    Ok(Prepared { folder, applied, stored, lowered })
+}
+
+/// Takes a candidate through the gates.
+///
+/// # Errors
+/// When a gate could not be asked at all: broken surroundings, an interrupt.
+pub(crate) fn run(
+    bench: &Workbench<'_>,
+    round: u32,
+    base: &Base,
+    answers: &Answers,
+    candidate: &Candidate,
+    prepared: Option<Prepared>,
+) -> Result<Outcome, Error> {
+    let begin = Instant::now();
+    let mut trial = new_trial(round, base, candidate);
+    let prepared = match prepared.map_or_else(|| prepare_alone(bench, round, base, candidate), Ok) {
+        Ok(prepared) => prepared,
+        Err(Error::Patch(error)) => {
+            trial.outcome = TrialOutcome::Refused;
+            trial.gate = Some(Gate::Structure);
+            trial.reason = error.to_string();
+            return Ok(Outcome { trial, better: None });
+        }
+        Err(error) => return Err(error),
+    };
+    trial.diagrams = diagrams(base, &prepared);
+    let step = bench.progress.step(&format!("Proving {}", candidate.rule));
+    let mut walk =
+        Walk { bench, round, base, answers, candidate, prepared, gates: Vec::new(), benchmark: None, measured: None };
+    walk.all(&*step)?;
+    let Walk { prepared, mut gates, benchmark, measured, .. } = walk;
+    let insensitive = answers.sensitivity.is_insensitive();
+    let judgement = decision::judge(&gates, insensitive);
+    step.done(&format!("{}: {}", candidate.rule, judgement.reason));
+    for gate in Gate::ALL {
+        if !gates.iter().any(|report| report.gate == gate) {
+            let summary = "an earlier gate ended the trial".to_owned();
+            gates.push(GateReport { gate, status: GateStatus::NotRun, summary, facts: Vec::new(), seconds: 0.0 });
+        }
+    }
+    gates.sort_by_key(|report| report.gate);
+    trial.outcome = judgement.outcome;
+    trial.gate = judgement.gate;
+    trial.reason = judgement.reason;
+    trial.gates = gates;
+    trial.benchmark = benchmark;
+    trial.delegation_after =
+        measured.as_ref().map(|measured| crate::evidence::Evidence::Measured(measured.profile.delegation_measured()));
+    trial.seconds = begin.elapsed().as_secs_f64();
+    let accepted = trial.outcome == TrialOutcome::Accepted;
+    let better = measured.filter(|_| accepted).map(|measured| Base { stored: prepared.stored, measured });
+    Ok(Outcome { trial, better })
+}
+
+struct Walk<'a, 'b> {
+    bench: &'a Workbench<'b>,
+    round: u32,
+    base: &'a Base,
+    answers: &'a Answers,
+    candidate: &'a Candidate,
+    prepared: Prepared,
+    gates: Vec<GateReport>,
+    benchmark: Option<Comparison>,
+    measured: Option<crate::workbench::MeasuredProgram>,
+}
+
+impl Walk<'_, '_> {
+    /// The gates in order; ends at the first that does not pass.
+    fn all(&mut self, step: &dyn crate::progress::Step) -> Result<(), Error> {
+        type Ask = fn(&mut Walk<'_, '_>) -> Result<GateReport, Error>;
+        let gates: [(&str, Ask); 5] = [
+            ("structure", |walk| walk.structure()),
+            ("equivalence of the repaired place", |walk| Ok(walk.site_equivalence())),
+            ("eager PyTorch", |walk| walk.host_correctness()),
+            ("the target", |walk| walk.device_correctness()),
+            ("speed", |walk| walk.speed()),
+        ];
+        for (name, ask) in gates {
+            check_interrupt()?;
+            step.update(name);
+            let begin = Instant::now();
+            let mut report = ask(self)?;
+            report.seconds = begin.elapsed().as_secs_f64();
+            self.bench.clock.stage(&format!("gate: {name}"), Some(self.round), begin, None);
+            let goes_on = decision::goes_on(&report);
+            self.gates.push(report);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gate 0.
+    fn structure(&mut self) -> Result<GateReport, Error> {
+        let Prepared { stored, applied, lowered, .. } = &self.prepared;
+        let checked =
+            self.bench.clock.child(|| self.bench.workers.with(|worker| Ok(worker.check(&stored.path, EAGER_LIMIT))))?;
+        let checked = match checked {
+            Ok(checked) => Ok(checked),
+            Err(error @ torch::Error::Failed { .. }) => Err(error.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        let checked = checked.as_ref().map_err(String::as_str);
+        let mut report = structure::judge(stored.program.graph(), &applied.created_values.concat(), checked).report;
+        if let Err(error) = lowered {
+            let torch::Error::Failed { .. } = error else { return Err(self.lowering_error()) };
+            report.status = GateStatus::Fail;
+            report.summary = format!("The repaired program cannot be lowered: {error}");
+        }
+        Ok(report)
+    }
+
+    fn lowering_error(&mut self) -> Error {
+        let ended = Err(torch::Error::Ended { method: "lower" });
+        match std::mem::replace(&mut self.prepared.lowered, ended) {
+            Err(error) => error.into(),
+            Ok(_) => Error::Interrupted,
+        }
+    }
+
+    /// Gate 1.
+    fn site_equivalence(&mut self) -> GateReport {
+        let captured = HashMap::new();
+        site_equivalence::judge_programs(
+            &self.base.stored.program,
+            &self.prepared.stored.program,
+            self.candidate.claim,
+            self.bench.settings.seed,
+            &captured,
+            None,
+        )
+        .report
+    }
+
+    /// Gate 2.
+    fn host_correctness(&mut self) -> Result<GateReport, Error> {
+        let folder = self.eager_folder();
+        let repaired = match reference::eager(self.bench, &self.prepared.stored.path, &self.answers.files, &folder) {
+            Ok(runs) => runs.into_iter().map(Ok).collect(),
+            Err(Error::Torch(error @ torch::Error::Failed { .. })) => {
+                vec![Err(error.to_string()); self.answers.files.len()]
+            }
+            Err(error) => return Err(error),
+        };
+        let Answers { reference, sensitivity, .. } = self.answers;
+        Ok(host_correctness::judge(reference, &repaired, self.candidate.claim, sensitivity).report)
+    }
+
+    /// Gates 3 and 4, which share the runs on the target. Gives gate 4's report; gate 3's is noted here.
+    fn device_correctness(&mut self) -> Result<GateReport, Error> {
+        let Ok(lowered) = &self.prepared.lowered else { return Err(self.lowering_error()) };
+        let begin = Instant::now();
+        let folder = self.eager_folder().replace("eager", "device");
+        let attempts = reference::device(self.bench, &lowered.pte, self.answers.device_files(), &folder)?;
+        let Answers { reference, fidelity, .. } = self.answers;
+        let repaired = backend_fidelity::measure(reference, &self.bench.target.label(), attempts);
+        let mut device = device_correctness::judge(reference, fidelity, &repaired).report;
+        device.seconds = begin.elapsed().as_secs_f64();
+        let goes_on = decision::goes_on(&device);
+        if !goes_on {
+            // The comparison with eager tells which of the two programs is wrong.
+            let fidelity = backend_fidelity::judge(reference, fidelity, &repaired, self.candidate.claim).report;
+            if fidelity.status == GateStatus::Fail {
+                self.gates.push(fidelity);
+            }
+            return Ok(device);
+        }
+        self.gates.push(device);
+        Ok(backend_fidelity::judge(reference, fidelity, &repaired, self.candidate.claim).report)
+    }
+
+    /// Gate 5, and the profile of the repaired program.
+    fn speed(&mut self) -> Result<GateReport, Error> {
+        let Ok(lowered) = &self.prepared.lowered else { return Err(self.lowering_error()) };
+        let inputs = self.answers.files.first().map(Vec::as_slice).unwrap_or_default();
+        let plan = self.bench.benchmark_plan();
+        let before = &self.base.measured.lowered.pte;
+        let outcome = self
+            .bench
+            .clock
+            .child(|| benchmark(&*self.bench.target, before, &lowered.pte, inputs, &plan, self.bench.progress))?;
+        self.benchmark = account::comparison(&outcome);
+        let measured = profile_program(self.bench, lowered.clone(), inputs, &self.prepared.folder, Some(self.round))?;
+        self.measured = Some(measured);
+        Ok(outcome.report)
+    }
+
+    fn eager_folder(&self) -> String {
+        format!("rounds/{}/{}/eager", self.round, self.candidate.rule.id)
+    }
+}
+
+fn new_trial(round: u32, base: &Base, candidate: &Candidate) -> Trial {
+    let sources = assemble::sources(&base.measured.ranking);
+    let graph = base.stored.program.graph();
+    Trial {
+        round,
+        rule: candidate.rule.clone(),
+        sites: candidate.sites.iter().map(|node| assemble::site(graph, *node, &sources)).collect(),
+        why: candidate.why.clone(),
+        outcome: TrialOutcome::Inconclusive,
+        gate: None,
+        reason: String::new(),
+        diagrams: Vec::new(),
+        gates: Vec::new(),
+        benchmark: None,
+        delegation_before: Some(crate::evidence::Evidence::Measured(base.measured.profile.delegation_measured())),
+        delegation_after: None,
+        seconds: 0.0,
+    }
+}
+
+/// What the repair looks like, one picture a kind of site.
+fn diagrams(base: &Base, prepared: &Prepared) -> Vec<Diagram> {
+    let before = base.stored.program.graph();
+    let after = prepared.stored.program.graph();
+    let changes: Vec<SiteChange> = sites::find(before, after)
+        .into_iter()
+        .map(|site| SiteChange {
+            title: site.old.first().or(site.new.first()).map(|node| node.name.clone()).unwrap_or_default(),
+            removed: site.old.iter().map(|node| node.id).collect(),
+            created: site.new.iter().map(|node| node.id).collect(),
+        })
+        .collect();
+    let sources = assemble::sources(&base.measured.ranking);
+    assemble::diagrams(before, after, &changes, &|name| sources.contains_key(name))
+}

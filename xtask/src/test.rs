@@ -1,0 +1,85 @@
+//! Everything a change must pass, on a machine that may lack all of it: `cargo xtask test`.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::workspace::{Result, cargo, home, output, root, run};
+
+/// Runs every check in order and stops at the first failure.
+pub(crate) fn test() -> Result {
+    let steps: [(&str, fn() -> Result); 7] = [
+        ("system packages", system_packages),
+        ("format", || run(cargo().args(["fmt", "--all", "--check"]))),
+        ("lints", || run(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+        ("rules", || crate::rules::command(true, true).map_err(|error| error.to_string())),
+        ("Python environment and runner", || python().map(drop)),
+        ("tests", tests),
+        ("documentation", || {
+            run(cargo()
+                .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
+                .env("RUSTDOCFLAGS", "-D warnings"))
+        }),
+    ];
+    for (name, step) in steps {
+        eprintln!("==> {name}");
+        let begin = Instant::now();
+        step().map_err(|error| format!("{name}: {error}"))?;
+        eprintln!("    {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// The browser that looks at reports. Installed where that is possible without asking; its test says what
+/// is missing elsewhere.
+fn system_packages() -> Result {
+    let found =
+        |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if found("chromium") {
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() || !found("apt-get") {
+        eprintln!("    chromium is missing and cannot be installed by this user; its tests will say so");
+        return Ok(());
+    }
+    let apt = |arguments: &[&str]| {
+        run(Command::new("apt-get")
+            .arg("-qq")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(Stdio::null()))
+    };
+    apt(&["update"])?;
+    apt(&["install", "-y", "--no-install-recommends", "chromium"])
+}
+
+/// The interpreter of the managed environment in the repository's cache, created when it is missing.
+pub(crate) fn python() -> Result<String> {
+    if let Ok(given) = std::env::var("DELEGATE_DOCTOR_PYTHON") {
+        return Ok(given);
+    }
+    run(cargo().args(["build", "--locked", "--package", "delegate-doctor", "--bins"]))?;
+    let binary = root().join("target").join("debug").join("delegate-doctor");
+    let text = output(
+        Command::new(&binary)
+            .args(["setup", "--format", "json"])
+            .current_dir(root())
+            .env("DELEGATE_DOCTOR_HOME", home())
+            .env_remove("VIRTUAL_ENV")
+            .stderr(Stdio::inherit()),
+    )?;
+    let answer: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| format!("`setup --format json` printed no JSON: {error}"))?;
+    answer
+        .pointer("/environment/python")
+        .or_else(|| answer.pointer("/python"))
+        .and_then(serde_json::Value::as_str)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("`setup --format json` names no interpreter: {text}"))
+}
+
+fn tests() -> Result {
+    run(cargo()
+        .args(["test", "--locked", "--workspace"])
+        .env("DELEGATE_DOCTOR_HOME", home())
+        .env("DELEGATE_DOCTOR_PYTHON", python()?))
+}

@@ -1,0 +1,55 @@
+//! Where things are in the repository, and how its commands are run.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What a task ends with.
+pub(crate) type Result<T = ()> = std::result::Result<T, String>;
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.clone(), PathBuf::from)
+}
+
+/// Where tests and benches keep what takes long to make; ignored by git.
+pub(crate) fn home() -> PathBuf {
+    root().join(".cache").join("home")
+}
+
+/// The cargo that runs this task.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command and fails when it fails.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let shown = show(command);
+    let status = command.status().map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
+}
+
+/// Runs a command and gives what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command.output().map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "`{shown}` failed ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("`{shown}` printed something that is not text"))
+}
+
+fn show(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}
