@@ -11,6 +11,7 @@
 pub mod assemble;
 pub mod explain;
 pub mod figures;
+pub mod html;
 pub mod layout;
 pub mod model;
 pub mod terminal;

@@ -37,7 +37,7 @@ fn escape(text: &str, keep_breaks: bool) -> Cow<'_, str> {
 }
 
 /// Control characters, separators, and format characters that change direction or hide.
-fn shows_not(character: char) -> bool {
+pub(super) fn shows_not(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
