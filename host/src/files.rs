@@ -13,14 +13,24 @@ use sha2::{Digest, Sha256};
 /// # Errors
 /// Whatever the file system says; the old content is then untouched.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_atomic_with(path, |file| file.write_all(bytes).map_err(|error| named(path, &error)))
+}
+
+/// As [`write_atomic`], for content that is written piece by piece.
+///
+/// # Errors
+/// What `content` returns, or whatever the file system says; the old content is then untouched.
+pub fn write_atomic_with<E: From<io::Error>>(
+    path: &Path,
+    content: impl FnOnce(&mut std::fs::File) -> Result<(), E>,
+) -> Result<(), E> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let named =
-        |error: io::Error| io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()));
+    let named = |error: io::Error| named(path, &error);
     let mut temporary = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder).map_err(named)?;
-    temporary.write_all(bytes).map_err(named)?;
+    content(temporary.as_file_mut())?;
     temporary.as_file().sync_all().map_err(named)?;
     #[cfg(unix)]
     {
@@ -33,6 +43,10 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = folder.sync_all();
     }
     Ok(())
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()))
 }
 
 /// Writes `value` as indented JSON with a final newline, atomically.

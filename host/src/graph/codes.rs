@@ -130,9 +130,8 @@ pub(super) fn dim_json(dim: &Dim) -> Json {
 }
 
 pub(super) fn tensor_meta(json: &Json, ranges: &Ranges) -> Option<TensorMeta> {
-    let dims = |name: &str| -> Option<Vec<Dim>> {
-        json.get(name)?.as_array()?.iter().map(|item| dim(item, ranges)).collect()
-    };
+    let dims =
+        |name: &str| -> Option<Vec<Dim>> { json.get(name)?.as_array()?.iter().map(|item| dim(item, ranges)).collect() };
     Some(TensorMeta {
         dtype: scalar_type(json.get("dtype")?.as_i64()?),
         sizes: dims("sizes")?,

@@ -10,7 +10,7 @@
 //! | `mod.rs` | the graph with its indexes |
 //! | `program.rs` | a graph with the archive it came from |
 //! | `archive.rs` | reading and writing `.pt2` files within [`archive::Limits`] |
-//! | `parse.rs`, `render.rs` | archive JSON to typed graph and back |
+//! | `parse.rs`, `render.rs`, `codes.rs` | archive JSON to typed graph and back |
 //! | `schema.rs` | operator schemas: argument names, types, defaults, alias annotations |
 //! | `alias.rs` | what shares storage, what is written to, what is constant |
 //! | `shapes.rs` | sizes, strides and dtypes of operators that repairs may insert |
@@ -19,13 +19,20 @@
 
 pub mod alias;
 pub mod archive;
+mod codes;
+mod fingerprint;
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod ir;
+mod parse;
 pub mod patch;
 pub mod program;
+mod render;
 pub mod schema;
 pub mod shapes;
 
 pub use ir::*;
+pub use parse::Malformed;
 pub use patch::{Applied, Patch, PatchEdit, PatchError};
 pub use program::Program;
 

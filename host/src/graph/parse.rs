@@ -251,7 +251,8 @@ impl Parser {
         let mut inputs = Vec::new();
         for input in list(json, "inputs", &place)? {
             let name = input.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
-            let arg = input.get("arg").ok_or_else(|| Malformed::new(place(), format!("input `{name}` has no `arg`")))?;
+            let arg =
+                input.get("arg").ok_or_else(|| Malformed::new(place(), format!("input `{name}` has no `arg`")))?;
             let arg = self.argument(arg, &place)?;
             inputs.push(NodeInput { name, arg, keyword: input.get("kind").and_then(Json::as_i64) == Some(2) });
         }
@@ -320,7 +321,7 @@ impl Parser {
             }
             return Ok(Argument::Value(self.require(name, place)?));
         }
-        let Some((kind, body)) = union(json) else { return self.opaque(json, place) };
+        let Some((kind, body)) = union(json) else { return Ok(self.opaque(json)) };
         Ok(match (kind, body) {
             ("as_tensors", Json::Array(items)) => {
                 let names: Option<Vec<&str>> =
@@ -329,7 +330,7 @@ impl Parser {
                     Some(names) => {
                         Argument::Values(names.iter().map(|name| self.require(name, place)).collect::<Result<_, _>>()?)
                     }
-                    None => return self.opaque(json, place),
+                    None => return Ok(self.opaque(json)),
                 }
             }
             ("as_optional_tensors", Json::Array(items)) => {
@@ -338,7 +339,7 @@ impl Parser {
                     match (item.get("as_none"), argument_name(item)) {
                         (Some(_), _) => values.push(None),
                         (None, Some(name)) => values.push(Some(self.require(name, place)?)),
-                        (None, None) => return self.opaque(json, place),
+                        (None, None) => return Ok(self.opaque(json)),
                     }
                 }
                 Argument::OptionalValues(values)
@@ -349,43 +350,33 @@ impl Parser {
                     match (item.get("as_int").and_then(Json::as_i64), item.get("as_name").and_then(Json::as_str)) {
                         (Some(number), _) => values.push(SymIntArgument::Fixed(number)),
                         (None, Some(name)) => values.push(SymIntArgument::Value(self.require(name, place)?)),
-                        (None, None) => return self.opaque(json, place),
+                        (None, None) => return Ok(self.opaque(json)),
                     }
                 }
                 Argument::SymInts(values)
             }
             _ => match literal(kind, body) {
                 Some(literal) => Argument::Literal(literal),
-                None => return self.opaque(json, place),
+                None => return Ok(self.opaque(json)),
             },
         })
     }
 
-    /// Kept as read. A subgraph counts as a use of the outer values that it mentions, whatever else
-    /// may have the same name inside.
-    fn opaque(&self, json: &Json, _place: Place<'_>) -> Result<Argument, Malformed> {
+    /// Kept as read. A subgraph counts as a use of every outer value that it mentions by a name which
+    /// is not its own.
+    fn opaque(&self, json: &Json) -> Argument {
+        let own: HashSet<&str> = json.pointer("/as_graph/graph").map(own_names).unwrap_or_default();
         let mut names = Vec::new();
         mentioned_names(json, &mut names);
         let mut mentions: Vec<ValueId> = Vec::new();
-        if union(json).is_some_and(|(kind, _)| kind != "as_graph") {
-            for name in names {
-                if let Some(value) = self.find(name)
-                    && !mentions.contains(&value)
-                {
-                    mentions.push(value);
-                }
-            }
-        } else {
-            let own: HashSet<&str> = json.pointer("/as_graph/graph").map(own_names).unwrap_or_default();
-            for name in names.into_iter().filter(|name| !own.contains(name)) {
-                if let Some(value) = self.find(name)
-                    && !mentions.contains(&value)
-                {
-                    mentions.push(value);
-                }
+        for name in names.into_iter().filter(|name| !own.contains(name)) {
+            if let Some(value) = self.find(name)
+                && !mentions.contains(&value)
+            {
+                mentions.push(value);
             }
         }
-        Ok(Argument::Opaque { json: json.clone(), mentions })
+        Argument::Opaque { json: json.clone(), mentions }
     }
 }
 
@@ -484,7 +475,10 @@ fn input_source(spec: &Json, place: Place<'_>) -> Result<ValueSource, Malformed>
     })
 }
 
-fn table<'a>(graph: &'a Map<String, Json>, name: &str) -> Result<impl Iterator<Item = (&'a String, &'a Json)>, Malformed> {
+fn table<'a>(
+    graph: &'a Map<String, Json>,
+    name: &str,
+) -> Result<impl Iterator<Item = (&'a String, &'a Json)>, Malformed> {
     match graph.get(name) {
         Some(Json::Object(map)) => Ok(Some(map).into_iter().flatten()),
         None if name != "tensor_values" => Ok(None.into_iter().flatten()),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::codes;
 use super::parse::Verbatim;
-use super::{Argument, Literal, Node, NodeOutput, SymIntArgument, ValueId, ValueKind};
+use super::{Argument, Literal, Node, NodeInput, NodeOutput, SymIntArgument, ValueId, ValueKind};
 
 /// Where names of values come from.
 pub(super) trait Names {
@@ -19,24 +19,17 @@ impl Names for super::Graph {
 }
 
 /// Targets outside `torch.ops`, which are written without that prefix.
-const PLAIN_TARGETS: [&str; 5] = ["_operator.", "math.", "torch.", "builtins.", "torch_"];
+const PLAIN_TARGETS: [&str; 4] = ["_operator.", "math.", "torch.", "builtins."];
 
 /// The JSON of a node; `None` when it mentions a value that does not exist.
 pub(super) fn node(node: &Node, names: &dyn Names) -> Option<Map<String, Json>> {
-    let mut inputs = Vec::with_capacity(node.inputs.len());
-    for input in &node.inputs {
-        inputs.push(json!({
-            "name": input.name,
-            "arg": argument(&input.arg, names)?,
-            "kind": if input.keyword { 2 } else { 1 },
-        }));
-    }
+    let inputs: Option<Vec<Json>> = node.inputs.iter().map(|item| input(item, names)).collect();
     let outputs: Option<Vec<Json>> = node.outputs.iter().map(|item| output(item, names)).collect();
     let plain = PLAIN_TARGETS.iter().any(|prefix| node.op.starts_with(prefix)) || !node.op.contains('.');
     let mut map = Map::new();
     let target = if plain { node.op.clone() } else { format!("torch.ops.{}", node.op) };
     map.insert("target".to_owned(), target.into());
-    map.insert("inputs".to_owned(), Json::Array(inputs));
+    map.insert("inputs".to_owned(), Json::Array(inputs?));
     map.insert("outputs".to_owned(), Json::Array(outputs?));
     map.insert("metadata".to_owned(), Json::Object(node.metadata.clone()));
     map.extend(node.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -44,33 +37,35 @@ pub(super) fn node(node: &Node, names: &dyn Names) -> Option<Map<String, Json>> 
     Some(map)
 }
 
-/// The JSON of a node that was read as `verbatim`: as read, but for what an edit changed.
-pub(super) fn edited_node(current: &Node, verbatim: &Verbatim, names: &dyn Names) -> Option<Map<String, Json>> {
+/// The JSON of a node that was read as `verbatim`: as read, but for what an edit changed. `original`
+/// has the names of the archive, `names` those of now.
+pub(super) fn edited_node(
+    current: &Node,
+    verbatim: &Verbatim,
+    original: &dyn Names,
+    names: &dyn Names,
+) -> Option<Map<String, Json>> {
     let mut map = verbatim.json.clone();
     let read = &*verbatim.node;
-    let renamed = read.outputs.iter().any(|output| match output {
-        NodeOutput::Value(value) => names.named(*value).is_none_or(|(name, _)| !mentions(&map, name)),
-        _ => false,
-    });
     if let Some(Json::Array(inputs)) = map.get_mut("inputs") {
         for ((json, was), is) in inputs.iter_mut().zip(&read.inputs).zip(&current.inputs) {
-            if was != is || moved(json, &is.arg, names) {
-                json["arg"] = argument(&is.arg, names)?;
+            let is = argument(&is.arg, names)?;
+            if argument(&was.arg, original)? != is
+                && let Some(json) = json.as_object_mut()
+            {
+                json.insert("arg".to_owned(), is);
             }
         }
-        for added in current.inputs.iter().skip(read.inputs.len()) {
-            inputs.push(json!({
-                "name": added.name,
-                "arg": argument(&added.arg, names)?,
-                "kind": if added.keyword { 2 } else { 1 },
-            }));
-        }
         inputs.truncate(current.inputs.len());
+        for added in current.inputs.iter().skip(inputs.len()) {
+            inputs.push(input(added, names)?);
+        }
     }
-    if renamed && let Some(Json::Array(outputs)) = map.get_mut("outputs") {
-        for (json, is) in outputs.iter_mut().zip(&current.outputs) {
-            if let NodeOutput::Value(value) = is {
-                rename(json, names.named(*value)?.0);
+    if let Some(Json::Array(outputs)) = map.get_mut("outputs") {
+        for ((json, was), is) in outputs.iter_mut().zip(&read.outputs).zip(&current.outputs) {
+            let rendered = output(is, names)?;
+            if output(was, original)? != rendered {
+                *json = rendered;
             }
         }
     }
@@ -80,30 +75,23 @@ pub(super) fn edited_node(current: &Node, verbatim: &Verbatim, names: &dyn Names
     Some(map)
 }
 
-/// True when a one-value argument is written with another name than the value has now.
-fn moved(json: &Json, argument: &Argument, names: &dyn Names) -> bool {
-    match (argument, json.get("arg").and_then(super::parse::argument_name)) {
-        (Argument::Value(value), Some(written)) => names.named(*value).is_some_and(|(name, _)| name != written),
-        _ => false,
-    }
+fn input(input: &NodeInput, names: &dyn Names) -> Option<Json> {
+    Some(json!({
+        "name": input.name,
+        "arg": argument(&input.arg, names)?,
+        "kind": if input.keyword { 2 } else { 1 },
+    }))
 }
 
-/// True when the node's outputs mention the name.
-fn mentions(node: &Map<String, Json>, name: &str) -> bool {
-    let outputs = node.get("outputs").and_then(Json::as_array);
-    outputs.is_some_and(|outputs| outputs.iter().any(|json| super::parse::argument_name(json) == Some(name)))
-}
-
-/// Gives the value that a union names another name.
+/// Gives the value that an output or its signature names another name. `json` is a union of one
+/// value, or what stands under `arg` in a signature entry.
 pub(super) fn rename(json: &mut Json, name: &str) {
-    let Some(body) = json.as_object_mut().and_then(|map| map.values_mut().next()) else { return };
-    let body = match body.get_mut("as_tensor") {
-        Some(inner) if inner.is_object() => inner,
-        _ => body,
-    };
-    for key in ["name", "as_name"] {
-        if let Some(written @ Json::String(_)) = body.get_mut(key) {
-            *written = name.into();
+    let Some(map) = json.as_object_mut() else { return };
+    for (key, item) in map.iter_mut() {
+        match item {
+            Json::String(_) if key == "name" || key == "as_name" => *item = name.into(),
+            Json::Object(_) => rename(item, name),
+            _ => {}
         }
     }
 }
