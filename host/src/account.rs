@@ -356,6 +356,8 @@ impl Account {
             Some(Timing { wall_seconds: totals.wall_seconds, children_seconds: totals.children_seconds });
         self.report.artifacts = artifacts(&folder)?;
         files::write_atomic(&folder.join("report.json"), self.report.to_json()?.as_bytes())?;
+        let html = crate::report::html::render(&self.report)?;
+        files::write_atomic(&folder.join("report.html"), html.as_bytes())?;
         bench.folder.finish()?;
         Ok(Finished { report: self.report, folder })
     }

@@ -32,5 +32,6 @@ pub mod surroundings;
 pub mod target;
 pub mod tensor;
 pub mod torch;
+mod torch_operators;
 mod trial;
 mod workbench;

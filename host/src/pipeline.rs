@@ -307,6 +307,9 @@ pub enum Error {
     /// eager runs that make no reference
     #[error(transparent)]
     Reference(#[from] crate::gates::reference::Error),
+    /// a report that cannot be rendered
+    #[error(transparent)]
+    Render(#[from] crate::report::html::Error),
     /// a record that cannot be written as JSON
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -330,6 +333,7 @@ impl Error {
             Self::Environment(error) => error,
             Self::Torch(error) => error,
             Self::Target(error) => error,
+            Self::Archive(error) => error,
             Self::Sandbox(error) => error,
             Self::Io(error) => error,
             _ => return None,

@@ -17,14 +17,16 @@ use crate::gates::site_equivalence;
 use crate::gates::{
     Gate, GateReport, GateStatus, backend_fidelity, device_correctness, host_correctness, sites, structure,
 };
-use crate::graph::{Applied, archive};
+use crate::graph::{Applied, ValueId, archive};
 use crate::lower::{Job, LoweredProgram};
 use crate::pipeline::{Base, Error, StoredProgram, check_interrupt, profile_program};
 use crate::proposal::Candidate;
 use crate::reference::{self, Answers};
 use crate::report::assemble::{self, SiteChange};
 use crate::report::model::{Comparison, Diagram, Trial, TrialOutcome};
+use crate::tensor::Tensor;
 use crate::torch;
+use crate::torch_operators::TorchOperators;
 use crate::workbench::{EAGER_LIMIT, Workbench};
 
 /// A finished trial.
@@ -210,7 +212,7 @@ impl Walk<'_, '_> {
         type Ask = fn(&mut Walk<'_, '_>) -> Result<GateReport, Error>;
         let gates: [(&str, Ask); 5] = [
             ("structure", |walk| walk.structure()),
-            ("equivalence of the repaired place", |walk| Ok(walk.site_equivalence())),
+            ("equivalence of the repaired place", |walk| walk.site_equivalence()),
             ("eager PyTorch", |walk| walk.host_correctness()),
             ("the target", |walk| walk.device_correctness()),
             ("speed", |walk| walk.speed()),
@@ -260,17 +262,43 @@ impl Walk<'_, '_> {
     }
 
     /// Gate 1.
-    fn site_equivalence(&mut self) -> GateReport {
-        let captured = HashMap::new();
-        site_equivalence::judge_programs(
+    fn site_equivalence(&mut self) -> Result<GateReport, Error> {
+        let captured = self.captured()?;
+        let operators = TorchOperators::new(&self.bench.workers, &self.prepared.folder)?;
+        Ok(site_equivalence::judge_programs(
             &self.base.stored.program,
             &self.prepared.stored.program,
             self.candidate.claim,
             self.bench.settings.seed,
             &captured,
-            None,
+            Some(&operators),
         )
-        .report
+        .report)
+    }
+
+    /// What the original holds at the edges of the repaired places, on the user's own inputs.
+    fn captured(&self) -> Result<HashMap<ValueId, Vec<Tensor>>, Error> {
+        let base = &self.base.stored;
+        let graph = base.program.graph();
+        let wanted = site_equivalence::wanted(graph, self.prepared.stored.program.graph());
+        let names: Vec<String> =
+            wanted.iter().filter_map(|value| graph.value(*value)).map(|value| value.name.clone()).collect();
+        let Some(inputs) = self.answers.files.first().filter(|_| !names.is_empty()) else {
+            return Ok(HashMap::new());
+        };
+        let folder = self.bench.folder.folder(&self.eager_folder().replace("eager", "captured"))?;
+        let found = self.bench.clock.child(|| {
+            self.bench.workers.with(|worker| worker.capture(&base.path, inputs, &names, &folder, EAGER_LIMIT))
+        })?;
+        let mut captured = HashMap::new();
+        for named in found {
+            if let Some(value) = graph.value_named(&named.name) {
+                captured.insert(value.id, vec![Tensor::read(&named.tensor)?]);
+            }
+        }
+        // Activations are large and have served their purpose.
+        let _ = fs_err::remove_dir_all(&folder);
+        Ok(captured)
     }
 
     /// Gate 2.

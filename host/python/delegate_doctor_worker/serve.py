@@ -169,6 +169,11 @@ class Worker:
 
         return running.evaluate(params)
 
+    def answer_call(self, params: dict, report: Callable[[str], None]) -> dict:
+        from . import calling
+
+        return calling.call(params)
+
     def answer_capture(self, params: dict, report: Callable[[str], None]) -> dict:
         from . import running
 

@@ -244,6 +244,25 @@ pub struct FakeValue {
     pub strides: Vec<serde_json::Value>,
 }
 
+/// An argument of a single operator.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperatorArgument {
+    /// the schema's name
+    pub name: String,
+    /// `tensor` (a [`TensorFile`]), `tensors` (a list of them, with holes), `float`, `floats`, `dtype`,
+    /// `memory_format` (by name), `plain` (as JSON)
+    pub kind: String,
+    /// the argument
+    pub value: serde_json::Value,
+}
+
+/// Answer to `call`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OperatorResults {
+    /// in the order of the operator's returns
+    pub outputs: Vec<TensorFile>,
+}
+
 /// Answer to `check`: the program loads, and this is what fake-tensor propagation finds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checked {

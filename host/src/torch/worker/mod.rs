@@ -22,7 +22,7 @@ use super::environment::Environment;
 use super::error::Error;
 use super::protocol::{
     Checked, Description, EagerRun, EagerRuns, Exported, Hello, Lowered, ModelSource, NamedTensor, NamedTensors,
-    PROTOCOL, Request, Response, RunSet, TensorFile,
+    OperatorArgument, OperatorResults, PROTOCOL, Request, Response, RunSet, TensorFile,
 };
 use crate::interrupt;
 
@@ -240,6 +240,22 @@ impl Worker {
         let params = json!({ "program": program, "inputs": inputs, "values": values, "out_dir": out_dir });
         let answer: NamedTensors = self.call("capture", params, limit)?;
         Ok(answer.values)
+    }
+
+    /// Calls one operator, outside of any program, and writes its results into `out_dir`.
+    ///
+    /// # Errors
+    /// When torch has no such operator, or the operator rejects its arguments.
+    pub fn call_operator(
+        &mut self,
+        op: &str,
+        arguments: &[OperatorArgument],
+        out_dir: &Path,
+        limit: Duration,
+    ) -> Result<Vec<TensorFile>, Error> {
+        let params = json!({ "op": op, "arguments": arguments, "out_dir": out_dir });
+        let answer: OperatorResults = self.call("call", params, limit)?;
+        Ok(answer.outputs)
     }
 
     /// Ends the worker in an orderly way and waits for it; one that does not end in time is killed.

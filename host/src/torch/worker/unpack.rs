@@ -16,9 +16,10 @@ macro_rules! package {
 }
 
 /// Every file of the worker package.
-const FILES: [(&str, &[u8]); 13] = package![
+const FILES: [(&str, &[u8]); 14] = package![
     "__init__.py",
     "aliases.py",
+    "calling.py",
     "checking.py",
     "errors.py",
     "export.py",
