@@ -2,6 +2,15 @@
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
 mod account;
+mod proposal;
+mod reference;
+mod trial;
+mod workbench;
+
+mod torch_operators;
+mod trial;
+mod workbench;
+
 pub mod cache;
 pub mod cli;
 pub mod clock;
@@ -16,15 +25,16 @@ pub mod insight;
 pub mod interpreter;
 pub mod interrupt;
 pub mod lower;
+pub mod matching;
 pub mod model;
 pub mod output;
 pub mod pipeline;
 pub mod profile;
 pub mod progress;
-mod proposal;
 pub mod rank;
-mod reference;
+pub mod registry;
 pub mod report;
+pub mod rewrite;
 pub mod run_folder;
 pub mod sandbox;
 pub mod settings;
@@ -32,6 +42,3 @@ pub mod surroundings;
 pub mod target;
 pub mod tensor;
 pub mod torch;
-mod torch_operators;
-mod trial;
-mod workbench;

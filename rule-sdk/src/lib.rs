@@ -71,7 +71,7 @@ pub use contract::{
 };
 pub use manifest::{STANDARD_CODES, tolerant};
 pub use patch::{NewNode, Patch};
-pub use site::{Node, Site, Tensor, Value};
+pub use site::{Node, Site, Tensor, Value, dtype_name};
 
 /// Version of this crate, written into every component built with it.
 pub const SDK_VERSION: &str = env!("CARGO_PKG_VERSION");

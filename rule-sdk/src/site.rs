@@ -95,7 +95,7 @@ impl<'a> Node<'a> {
     fn unreadable(&self, name: &str, wanted: &str) -> NoRewrite {
         let found = match self.argument(name) {
             None => "missing".to_owned(),
-            Some(Argument::Literal(literal)) => format!("{literal:?}"),
+            Some(Argument::Literal(literal)) => literal_kind(literal).to_owned(),
             Some(_) => "computed by the graph".to_owned(),
         };
         NoRewrite::decline("argument", format!("argument `{name}` of {} is not {wanted} but {found}", self.op()))
@@ -255,6 +255,46 @@ impl<'a> Node<'a> {
         self.site
             .value(id)
             .ok_or_else(|| NoRewrite::Fault(format!("{} mentions value {id}, which the site lacks", self.op())))
+    }
+}
+
+fn literal_kind(literal: &Literal) -> &'static str {
+    match literal {
+        Literal::None => "None",
+        Literal::Int(_) => "an integer",
+        Literal::Ints(_) => "a list of integers",
+        Literal::SymInt(_) => "a size that varies",
+        Literal::SymInts(_) => "a list with sizes that vary",
+        Literal::Float(_) => "a number",
+        Literal::Floats(_) => "a list of numbers",
+        Literal::Boolean(_) => "a boolean",
+        Literal::Booleans(_) => "a list of booleans",
+        Literal::Text(_) => "a text",
+        Literal::Texts(_) => "a list of texts",
+        Literal::Dtype(_) => "an element type",
+        Literal::MemoryFormat(_) => "a memory format",
+        Literal::Device(_) => "a device",
+        Literal::Layout(_) => "a layout",
+        Literal::Other(_) => "something that the contract does not name",
+    }
+}
+
+/// torch's name of an element type.
+pub fn dtype_name(dtype: ScalarType) -> &'static str {
+    match dtype {
+        ScalarType::Uint8 => "uint8",
+        ScalarType::Int8 => "int8",
+        ScalarType::Int16 => "int16",
+        ScalarType::Int32 => "int32",
+        ScalarType::Int64 => "int64",
+        ScalarType::Float16 => "float16",
+        ScalarType::Bfloat16 => "bfloat16",
+        ScalarType::Float32 => "float32",
+        ScalarType::Float64 => "float64",
+        ScalarType::Boolean => "bool",
+        ScalarType::Complex64 => "complex64",
+        ScalarType::Complex128 => "complex128",
+        ScalarType::Other => "an element type without a name",
     }
 }
 

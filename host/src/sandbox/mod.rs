@@ -234,13 +234,13 @@ impl Rule {
     /// Asks the rule about each site, in order. All sites count against [`Limits::fuel_per_graph`]; when
     /// it is used up, the rest fails with [`Class::OutOfFuel`] without being asked. A site that fails does
     /// not keep the rule from being asked about the next.
-    pub fn examine(&self, sites: &[Site]) -> Vec<Result<Examined, Error>> {
+    pub fn examine(&self, sites: &[&Site]) -> Vec<Result<Examined, Error>> {
         let failed = |(class, reason): Failure| Error::new(&self.name(), class, reason);
         let asked = guarded(&self.engine, || {
             let mut left = self.limits.fuel_per_graph;
             sites
                 .iter()
-                .map(|site| {
+                .map(|&site| {
                     if crate::interrupt::requested() {
                         return Err((Class::Interrupted, "interrupted".to_owned()));
                     }

@@ -12,7 +12,9 @@
 //! last dimension never comes out: the backend reads the tensors around convolutions as NHWC and would
 //! normalise over channels.
 
-use rule_sdk::{Anchor, Dim, Examination, Manifest, Patch, Rule, ScalarType, Site, decline, require, tolerant};
+use rule_sdk::{
+    Anchor, Dim, Examination, Manifest, Patch, Rule, ScalarType, Site, decline, dtype_name, require, tolerant,
+};
 
 /// The rule.
 pub struct SoftmaxLayout;
@@ -50,14 +52,20 @@ impl Rule for SoftmaxLayout {
         require!(
             matches!(x.dtype(), ScalarType::Float32 | ScalarType::Float16),
             "element-type",
-            "the element type is {:?}",
-            x.dtype()
+            "the element type is {}",
+            dtype_name(x.dtype())
         );
         let converts = match softmax.op() {
             "aten.softmax.int" => softmax.optional_dtype("dtype")?.is_some_and(|dtype| dtype != x.dtype()),
             _ => softmax.boolean("half_to_float")?,
         };
-        require!(!converts && y.dtype() == x.dtype(), "changes-type", "{:?} becomes {:?}", x.dtype(), y.dtype());
+        require!(
+            !converts && y.dtype() == x.dtype(),
+            "changes-type",
+            "{} becomes {}",
+            dtype_name(x.dtype()),
+            dtype_name(y.dtype())
+        );
 
         let shape = Flattened::of(x.sizes(), dim)?;
         require!(!shape.is_empty(), "empty", "one of the sizes is zero");

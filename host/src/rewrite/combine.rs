@@ -1,0 +1,297 @@
+//! The rewrites of several sites as one patch.
+//!
+//! Sites come in execution order and stay in it. A site that changes what an earlier one changes or reads
+//! waits for the next round; one that reads what an earlier one replaced reads the replacement. The whole
+//! is applied once to see what it does to shared and written memory ([`super::storage`]); when that fails,
+//! every site is tried alone and the guilty ones are refused.
+
+use std::collections::{HashMap, HashSet};
+
+use super::fold::{self, Evaluator, FoldError, FoldRequest};
+use super::{Operand, Proposal, Refusal, Step, ValueRef, operand_refs, refused_by_graph, storage};
+use crate::graph::{NodeId, Patch, PatchEdit, Program, TensorMeta, ValueId};
+
+/// Rewrites that go together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draft {
+    /// in execution order of their anchors
+    pub proposals: Vec<Proposal>,
+}
+
+/// What came of combining.
+#[derive(Debug, Default)]
+pub struct Combined {
+    /// what goes together
+    pub draft: Draft,
+    /// anchors that wait for the next round
+    pub postponed: Vec<NodeId>,
+    /// what does something to memory that it may not
+    pub refused: Vec<Refusal>,
+}
+
+/// Combines the checked rewrites of one rule, given in execution order.
+pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
+    let mut combined = Combined::default();
+    let mut changed: HashSet<NodeId> = HashSet::new();
+    let mut read: HashSet<ValueId> = HashSet::new();
+    let mut replaced: HashSet<ValueId> = HashSet::new();
+    for proposal in proposals {
+        let changes = proposal.changes();
+        let replaces = proposal.replaces();
+        let loses_what_was_read = changes
+            .iter()
+            .filter_map(|node| program.graph().node(*node))
+            .any(|node| node.output_values().any(|value| read.contains(&value)) && is_deleted(&proposal, node.id));
+        if changes.iter().any(|node| changed.contains(node))
+            || replaces.iter().any(|value| replaced.contains(value) || read.contains(value))
+            || loses_what_was_read
+        {
+            combined.postponed.push(proposal.anchor);
+            continue;
+        }
+        // What an earlier site replaced is read as its replacement.
+        read.extend(proposal.reads().difference(&replaced));
+        changed.extend(changes);
+        replaced.extend(replaces);
+        combined.draft.proposals.push(proposal);
+    }
+    if combined.draft.proposals.is_empty() {
+        return combined;
+    }
+    if let Err(reason) = combined.draft.holds(program) {
+        let together = std::mem::take(&mut combined.draft.proposals);
+        let alone_only = together.len() == 1;
+        for proposal in together {
+            let verdict = if alone_only {
+                Err(reason.clone())
+            } else {
+                Draft { proposals: vec![proposal.clone()] }.holds(program)
+            };
+            match verdict {
+                Ok(()) => combined.draft.proposals.push(proposal),
+                Err(Broken::Graph(error)) => combined.refused.push(refused_by_graph(program, &proposal, &error)),
+                Err(Broken::Storage(reason)) => {
+                    combined.refused.push(super::refuse(program, &proposal.origin, proposal.anchor, "storage", reason));
+                }
+            }
+        }
+        // Sites that hold alone but not together: the later ones wait.
+        while combined.draft.proposals.len() > 1 && combined.draft.holds(program).is_err() {
+            combined.postponed.extend(combined.draft.proposals.pop().map(|proposal| proposal.anchor));
+        }
+    }
+    combined
+}
+
+fn is_deleted(proposal: &Proposal, node: NodeId) -> bool {
+    proposal.steps.iter().any(|step| matches!(step, Step::Delete { node: deleted } if *deleted == node))
+}
+
+#[derive(Clone)]
+enum Broken {
+    Graph(crate::graph::PatchError),
+    Storage(String),
+}
+
+impl Draft {
+    /// True when there is nothing to apply.
+    pub fn is_empty(&self) -> bool {
+        self.proposals.is_empty()
+    }
+
+    /// The patch, with every folded value computed.
+    ///
+    /// # Errors
+    /// When a folded value cannot be computed.
+    pub fn finish(&self, program: &Program, evaluator: &mut dyn Evaluator) -> Result<Patch, FoldError> {
+        self.assemble(program, &mut |proposal, request| {
+            let failed = |reason| FoldError { rule: proposal.origin.clone(), reason };
+            request
+                .map_err(failed)
+                .and_then(|request| evaluator.evaluate(program, &request).map_err(failed))
+                .map(|tensor| tensor.bytes)
+        })
+        .map(|(patch, _)| patch)
+    }
+
+    /// Applies the patch with zeros for folded values, to see what it does to the graph.
+    fn holds(&self, program: &Program) -> Result<(), Broken> {
+        let zeros = |meta: &TensorMeta| {
+            let count: i64 = meta.fixed_sizes().unwrap_or_default().iter().product();
+            vec![0_u8; usize::try_from(count).unwrap_or(0).saturating_mul(meta.dtype.bytes())]
+        };
+        let (patch, replaced) = self
+            .assemble(program, &mut |_, request| request.map(|request| zeros(&request.meta)))
+            .map_err(Broken::Storage)?;
+        let applied = program.apply(&patch).map_err(Broken::Graph)?;
+        storage::check(program, &applied, &replaced).map_err(Broken::Storage)
+    }
+
+    /// One patch from all proposals; `content` gives the bytes of each folded value.
+    fn assemble<E>(
+        &self,
+        program: &Program,
+        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
+    ) -> Result<(Patch, Vec<(ValueId, ValueRef)>), E> {
+        let mut assembly =
+            Assembly { patch: Patch::default(), insertions: 0, replaced: HashMap::new(), order: Vec::new() };
+        for proposal in &self.proposals {
+            assembly.add(program, proposal, content)?;
+        }
+        if let Some(first) = self.proposals.first() {
+            let places = if self.proposals.len() == 1 { "place" } else { "places" };
+            assembly.patch.title =
+                format!("{}: {} ({} {places})", first.origin, first.why.message, self.proposals.len());
+        }
+        let replaced =
+            assembly.order.iter().filter_map(|value| Some((*value, *assembly.replaced.get(value)?))).collect();
+        Ok((assembly.patch, replaced))
+    }
+}
+
+struct Assembly {
+    patch: Patch,
+    /// inserts and constants so far
+    insertions: usize,
+    /// what stands for a value that was replaced
+    replaced: HashMap<ValueId, ValueRef>,
+    order: Vec<ValueId>,
+}
+
+impl Assembly {
+    fn add<E>(
+        &mut self,
+        program: &Program,
+        proposal: &Proposal,
+        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        let folds: HashMap<ValueRef, &TensorMeta> = proposal
+            .steps
+            .iter()
+            .filter_map(|step| if let Step::Fold { value, meta } = step { Some((*value, meta)) } else { None })
+            .collect();
+        let needed = needed_inserts(proposal, &folds);
+        // A value of the proposal → a value of the patch.
+        let mut made: HashMap<ValueRef, ValueRef> = HashMap::new();
+
+        for step in &proposal.steps {
+            if let Step::Fold { value: value @ ValueRef::Existing(id), meta } = step {
+                let by = self.constant(program, proposal, *value, meta, content)?;
+                self.replace(*id, by);
+            }
+        }
+        let mut insertion = 0;
+        for step in &proposal.steps {
+            match step {
+                Step::Insert { op, inputs, outputs } => {
+                    let place = insertion;
+                    insertion += 1;
+                    if needed.contains(&place) {
+                        let inputs = inputs
+                            .iter()
+                            .map(|(name, operand)| (name.clone(), self.translate(operand, &made)))
+                            .collect();
+                        self.patch.edits.push(PatchEdit::Insert {
+                            before: proposal.anchor,
+                            op: op.clone(),
+                            inputs,
+                            outputs: outputs.clone(),
+                            origin: proposal.origin.clone(),
+                        });
+                        for output in 0..outputs.len() {
+                            made.insert(
+                                ValueRef::Created { insertion: place, output },
+                                ValueRef::Created { insertion: self.insertions, output },
+                            );
+                        }
+                        self.insertions += 1;
+                    }
+                    for output in 0..outputs.len() {
+                        let value = ValueRef::Created { insertion: place, output };
+                        if let Some(meta) = folds.get(&value) {
+                            let by = self.constant(program, proposal, value, meta, content)?;
+                            made.insert(value, by);
+                        }
+                    }
+                }
+                Step::ReplaceAllUses { value, by } => {
+                    let by = self.translate_value(*by, &made);
+                    self.replace(*value, by);
+                }
+                Step::SetInput { node, input, operand } => {
+                    let operand = self.translate(operand, &made);
+                    self.patch.edits.push(PatchEdit::SetInput { node: *node, input: input.clone(), operand });
+                }
+                Step::Delete { node } => self.patch.edits.push(PatchEdit::Delete { node: *node }),
+                Step::Fold { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn constant<E>(
+        &mut self,
+        program: &Program,
+        proposal: &Proposal,
+        value: ValueRef,
+        meta: &TensorMeta,
+        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
+    ) -> Result<ValueRef, E> {
+        let bytes = content(proposal, fold::request(program, proposal, value, meta))?;
+        self.patch.edits.push(PatchEdit::Constant { meta: meta.clone(), bytes, origin: proposal.origin.clone() });
+        self.insertions += 1;
+        Ok(ValueRef::Created { insertion: self.insertions - 1, output: 0 })
+    }
+
+    fn replace(&mut self, value: ValueId, by: ValueRef) {
+        self.patch.edits.push(PatchEdit::ReplaceAllUses { value, by });
+        self.replaced.insert(value, by);
+        self.order.push(value);
+    }
+
+    fn translate_value(&self, value: ValueRef, made: &HashMap<ValueRef, ValueRef>) -> ValueRef {
+        match value {
+            ValueRef::Created { .. } => made.get(&value).copied().unwrap_or(value),
+            ValueRef::Existing(id) => self.replaced.get(&id).copied().unwrap_or(value),
+        }
+    }
+
+    fn translate(&self, operand: &Operand, made: &HashMap<ValueRef, ValueRef>) -> Operand {
+        let one = |value: &ValueRef| self.translate_value(*value, made);
+        match operand {
+            Operand::Literal(literal) => Operand::Literal(literal.clone()),
+            Operand::Value(value) => Operand::Value(one(value)),
+            Operand::Values(values) => Operand::Values(values.iter().map(one).collect()),
+            Operand::OptionalValues(values) => {
+                Operand::OptionalValues(values.iter().map(|value| value.as_ref().map(one)).collect())
+            }
+        }
+    }
+}
+
+/// Inserts that are needed when folded values are stored: the others only lead up to folded values.
+fn needed_inserts(proposal: &Proposal, folds: &HashMap<ValueRef, &TensorMeta>) -> HashSet<usize> {
+    let mut inserts: Vec<&Vec<(String, Operand)>> = Vec::new();
+    let mut open: Vec<ValueRef> = Vec::new();
+    for step in &proposal.steps {
+        match step {
+            Step::Insert { inputs, .. } => inserts.push(inputs),
+            Step::ReplaceAllUses { by, .. } => open.push(*by),
+            Step::SetInput { operand, .. } => open.extend(operand_refs(operand)),
+            Step::Delete { .. } | Step::Fold { .. } => {}
+        }
+    }
+    let mut needed = HashSet::new();
+    while let Some(value) = open.pop() {
+        if folds.contains_key(&value) {
+            continue;
+        }
+        if let ValueRef::Created { insertion, .. } = value
+            && needed.insert(insertion)
+            && let Some(inputs) = inserts.get(insertion)
+        {
+            open.extend(inputs.iter().flat_map(|(_, operand)| operand_refs(operand)));
+        }
+    }
+    needed
+}

@@ -1,0 +1,142 @@
+//! What a patch does to memory: who shares it, who writes to it.
+//!
+//! Exported graphs hold in-place operators. A rewrite may give a value a new place in memory, or take a
+//! view away, only as long as every write still reaches the same readers, and the caller finds inputs,
+//! buffers and outputs shared and written exactly as before.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::ValueRef;
+use crate::graph::alias::AliasFacts;
+use crate::graph::{Applied, Graph, Program, ValueId};
+
+/// Compares a program before and after a patch. `replaced` are the values that the patch replaced and what
+/// took their place.
+///
+/// # Errors
+/// A sentence on the first difference.
+pub(super) fn check(before: &Program, after: &Applied, replaced: &[(ValueId, ValueRef)]) -> Result<(), String> {
+    let (old, new) = (before.graph(), after.program.graph());
+    let (old_facts, new_facts) = (before.aliases(), after.program.aliases());
+    let now = Successors::new(after, replaced);
+
+    for value in old.values() {
+        let Some(successor) = now.of(value.id).filter(|successor| new.value(*successor).is_some()) else { continue };
+        if value.tensor().is_none() {
+            continue;
+        }
+        let (was, is) = (old_facts.is_mutated(value.id), new_facts.is_mutated(successor));
+        if was != is {
+            let change = if is { "would be written to, and was not" } else { "would no longer be written to" };
+            return Err(format!("the memory of `{}` {change}", value.name));
+        }
+        if was {
+            same_company(old, old_facts, new_facts, &now, value.id, successor)?;
+        }
+    }
+    let made_by_patch: HashSet<_> = after.created_nodes.iter().copied().collect();
+    for value in after.created_values.iter().flatten().filter(|value| !now.is_successor(**value)) {
+        if new_facts.is_mutated(*value) && new.uses(*value).iter().any(|one| !made_by_patch.contains(&one.node)) {
+            return Err("a new value would be written to after it is read elsewhere".to_owned());
+        }
+    }
+    border(old, old_facts, new, new_facts, &now)
+}
+
+/// For memory that is written to: the values that share it are the same, but for the ones that are gone
+/// and the ones that the patch made.
+fn same_company(
+    old: &Graph,
+    old_facts: &AliasFacts,
+    new_facts: &AliasFacts,
+    now: &Successors,
+    value: ValueId,
+    successor: ValueId,
+) -> Result<(), String> {
+    let expected: BTreeSet<ValueId> = old_facts.set(value).iter().filter_map(|member| now.of(*member)).collect();
+    let found: BTreeSet<ValueId> =
+        new_facts.set(successor).iter().copied().filter(|member| now.is_successor(*member)).collect();
+    let name = |id: ValueId| old.value(id).map_or_else(|| id.to_string(), |value| value.name.clone());
+    if let Some(gained) = found.difference(&expected).next() {
+        return Err(format!("`{}` would share memory that is written to with `{}`", name(value), name(*gained)));
+    }
+    if let Some(lost) = expected.difference(&found).next() {
+        return Err(format!("a write to `{}` would no longer reach `{}`", name(value), name(*lost)));
+    }
+    Ok(())
+}
+
+/// What the caller sees: which inputs and outputs share memory.
+fn border(
+    old: &Graph,
+    old_facts: &AliasFacts,
+    new: &Graph,
+    new_facts: &AliasFacts,
+    now: &Successors,
+) -> Result<(), String> {
+    let outputs_before = old.user_outputs();
+    let outputs_after = new.user_outputs();
+    if outputs_before.len() != outputs_after.len() {
+        return Err("the program would return another number of values".to_owned());
+    }
+    for (index, (before, after)) in outputs_before.iter().zip(&outputs_after).enumerate() {
+        for input in old.inputs() {
+            let Some(same) = now.of(*input) else { continue };
+            if new_facts.may_share(*after, same) && !old_facts.may_share(*before, *input) {
+                let name = old.value(*input).map_or("?", |value| value.name.as_str());
+                return Err(format!("output {index} of the program would share memory with its input `{name}`"));
+            }
+        }
+        for (other, (other_before, other_after)) in outputs_before.iter().zip(&outputs_after).enumerate().take(index) {
+            let (was, is) = (old_facts.may_share(*before, *other_before), new_facts.may_share(*after, *other_after));
+            if is && !was {
+                return Err(format!("outputs {other} and {index} of the program would share memory"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Which value of the new graph stands for a value of the old one.
+struct Successors {
+    replaced: HashMap<ValueId, ValueId>,
+    gone: HashSet<ValueId>,
+    successors: HashSet<ValueId>,
+}
+
+impl Successors {
+    fn new(after: &Applied, replaced: &[(ValueId, ValueRef)]) -> Self {
+        let resolve = |value: ValueRef| match value {
+            ValueRef::Existing(id) => Some(id),
+            ValueRef::Created { insertion, output } => {
+                after.created_values.get(insertion).and_then(|outputs| outputs.get(output)).copied()
+            }
+        };
+        let replaced: HashMap<ValueId, ValueId> =
+            replaced.iter().filter_map(|(value, by)| Some((*value, resolve(*by)?))).collect();
+        let gone: HashSet<ValueId> = after.removed.iter().flat_map(|node| node.output_values()).collect();
+        let made: HashSet<ValueId> = after.created_values.iter().flatten().copied().collect();
+        let new = after.program.graph();
+        let mut successors: HashSet<ValueId> =
+            new.values().iter().map(|value| value.id).filter(|id| !made.contains(id)).collect();
+        successors.extend(replaced.values());
+        Self { replaced, gone, successors }
+    }
+
+    /// `None` when nothing stands for the value any more.
+    fn of(&self, value: ValueId) -> Option<ValueId> {
+        let mut current = value;
+        // A replacement may itself have been replaced; there are no more steps than replacements.
+        for _ in 0..=self.replaced.len() {
+            match self.replaced.get(&current) {
+                Some(next) => current = *next,
+                None => break,
+            }
+        }
+        (current != value || !self.gone.contains(&value)).then_some(current)
+    }
+
+    fn is_successor(&self, value: ValueId) -> bool {
+        self.successors.contains(&value)
+    }
+}
