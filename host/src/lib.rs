@@ -2,15 +2,6 @@
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
 mod account;
-mod proposal;
-mod reference;
-mod trial;
-mod workbench;
-
-mod torch_operators;
-mod trial;
-mod workbench;
-
 pub mod cache;
 pub mod cli;
 pub mod clock;
@@ -31,7 +22,9 @@ pub mod output;
 pub mod pipeline;
 pub mod profile;
 pub mod progress;
+mod proposal;
 pub mod rank;
+mod reference;
 pub mod registry;
 pub mod report;
 pub mod rewrite;
@@ -42,3 +35,6 @@ pub mod surroundings;
 pub mod target;
 pub mod tensor;
 pub mod torch;
+mod torch_operators;
+mod trial;
+mod workbench;
