@@ -39,7 +39,7 @@ fn inputs_outputs_and_changes_of_every_kind() {
         let types: Vec<&str> = run.outputs.iter().map(|file| file.dtype.as_str()).collect();
         assert_eq!(types, ["float32", "float16", "float32"]);
         assert_eq!(run.names.len(), 3);
-        assert_eq!(numbers(&run.outputs[2]), [1.0], "every run starts from the stored buffer");
+        assert_eq!(numbers(&run.outputs[2]), [1.5], "every run starts from the stored buffer");
         let found = numbers(&run.outputs[0]);
         assert!(found[..4].iter().all(|&x| x == 0.0) && found[4..8].iter().any(|&x| x != 0.0), "{found:?}");
     }

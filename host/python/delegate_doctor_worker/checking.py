@@ -67,6 +67,7 @@ def _propagate(program: Program) -> list[dict]:
             else:
                 args = torch.fx.node.map_arg(node.args, lambda source: values[source])
                 kwargs = torch.fx.node.map_arg(node.kwargs, lambda source: values[source])
+                _dimension_fits(node, args, kwargs)
                 try:
                     value = node.target(*args, **kwargs)
                 except Exception as error:
@@ -79,3 +80,27 @@ def _propagate(program: Program) -> list[dict]:
             if isinstance(value, torch.Tensor):
                 answer.append(fake_value(node.name, value))
     return answer
+
+
+# These take the dimension of the result, which has one more.
+_ONE_MORE = {"unsqueeze", "unsqueeze_", "unsqueeze_copy", "stack", "select_scatter"}
+
+
+def _dimension_fits(node: Any, args: tuple, kwargs: dict) -> None:
+    """Some operators, softmax among them, accept on fake tensors a dimension that the tensor lacks."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not args or not isinstance(args[0], torch.Tensor):
+        return
+    if schema.name.split("::")[-1] in _ONE_MORE:
+        return
+    rank = max(args[0].dim(), 1)
+    for index, argument in enumerate(schema.arguments):
+        if argument.name not in ("dim", "dim0", "dim1", "start_dim", "end_dim"):
+            continue
+        given = args[index] if index < len(args) else kwargs.get(argument.name)
+        for dim in given if isinstance(given, (list, tuple)) else (given,):
+            if isinstance(dim, int) and not -rank <= dim < rank:
+                raise WorkerError(
+                    "program_invalid",
+                    f"Node `{node.name}` ({node.target}) runs over dimension {dim} of a tensor with {args[0].dim()}",
+                )

@@ -293,6 +293,8 @@ def _failed(error: BaseException) -> WorkerError:
         )
     if "not in Core ATen" in text or "SpecViolationError" in type(error).__name__:
         hint = "The model uses an operator that ExecuTorch's edge dialect does not have; express it with others"
+    elif "pass through arguments" in text:
+        hint = "The model returns a value twice, or a copy of it that does nothing (`clone`, `x + 0`); return it once"
     elif "dynamic" in text.lower() or "symbol" in text.lower():
         hint = "Export with fixed sizes, or with upper bounds for the changeable ones"
     place = provenance.innermost_line(text)
