@@ -13,10 +13,10 @@ fn an_interrupt_ends_the_wait_and_the_worker() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let python = folder.path().join("python");
     let hello = r#"{"protocol":1,"python":"3.11.7","torch":"2.15.0","executorch":"1.5.1"}"#;
-    std::fs::write(&python, format!("#!/bin/sh\necho '{hello}'\nread request\nsleep 600\n")).expect("write");
-    let mut permissions = std::fs::metadata(&python).expect("file").permissions();
+    fs_err::write(&python, format!("#!/bin/sh\necho '{hello}'\nread request\nsleep 600\n")).expect("write");
+    let mut permissions = fs_err::metadata(&python).expect("file").permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    std::fs::set_permissions(&python, permissions).expect("executable");
+    fs_err::set_permissions(&python, permissions).expect("executable");
     let environment = Environment {
         python,
         origin: Origin::Given,

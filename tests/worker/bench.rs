@@ -38,7 +38,7 @@ pub struct Place(tempfile::TempDir);
 impl Place {
     pub fn new() -> Self {
         let place = Self(tempfile::tempdir().expect("temporary folder"));
-        std::fs::create_dir(place.inputs()).expect("folder");
+        fs_err::create_dir(place.inputs()).expect("folder");
         place
     }
 
@@ -53,7 +53,7 @@ impl Place {
     /// A new folder inside.
     pub fn folder(&self, name: &str) -> PathBuf {
         let folder = self.file(name);
-        std::fs::create_dir(&folder).expect("folder");
+        fs_err::create_dir(&folder).expect("folder");
         folder
     }
 
@@ -73,7 +73,7 @@ impl Place {
 }
 
 pub fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
+    let mut names: Vec<String> = fs_err::read_dir(folder)
         .expect("list")
         .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
         .collect();

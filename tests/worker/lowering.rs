@@ -10,7 +10,7 @@ fn lowered(name: &str) -> Lowered {
     let exported = place.exported(&mut worker, name);
     let pte = place.file("model.pte");
     let lowered = worker.lower(&exported.program, &pte, LIMIT).expect("lower");
-    assert_eq!(lowered.bytes, std::fs::metadata(&pte).expect("written").len());
+    assert_eq!(lowered.bytes, fs_err::metadata(&pte).expect("written").len());
     assert_eq!(place.names(), ["inputs", "model.pt2", "model.pte"]);
     lowered
 }

@@ -11,8 +11,8 @@ use crate::bench::{LIMIT, Place, numbers, shared};
 
 /// Copies an archive, with the description changed by `edit` and without the samples when told so.
 fn edited(from: &Path, to: &Path, samples: bool, edit: impl Fn(String) -> String) {
-    let mut archive = zip::ZipArchive::new(std::fs::File::open(from).expect("open")).expect("archive");
-    let mut copy = zip::ZipWriter::new(std::fs::File::create(to).expect("create"));
+    let mut archive = zip::ZipArchive::new(fs_err::File::open(from).expect("open")).expect("archive");
+    let mut copy = zip::ZipWriter::new(fs_err::File::create(to).expect("create"));
     let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).expect("entry");
@@ -40,9 +40,9 @@ fn a_program_is_taken_over_with_its_samples_or_with_made_inputs() {
         place.export(&mut worker, &ModelSource::Program { path: exported.program.clone() }).expect("taken over");
     assert_eq!(taken.inputs_from, InputsFrom::Program);
     assert_eq!(numbers(&taken.inputs[0]), numbers(&exported.inputs[0]));
-    let bytes = |path: &Path| std::fs::read(path).expect("read");
+    let bytes = |path: &Path| fs_err::read(path).expect("read");
     assert_eq!(bytes(&taken.program), bytes(&exported.program));
-    assert_eq!(taken.sources, [exported.program.clone()]);
+    assert_eq!(taken.sources, std::slice::from_ref(&exported.program));
 
     let bare = first.file("bare.pt2");
     edited(&exported.program, &bare, false, |text| text);
@@ -62,7 +62,7 @@ fn damaged_and_foreign_programs_are_named() {
     let mut worker = shared();
     let place = Place::new();
     let good = place.exported(&mut worker, "softmax_over_channels").program;
-    let bytes = std::fs::read(&good).expect("read");
+    let bytes = fs_err::read(&good).expect("read");
     let bad = place.file("bad.pt2");
     let mut refused = |message: &str, hint: &str| {
         let (out, inputs) = (place.file("taken.pt2"), place.inputs());
@@ -75,9 +75,9 @@ fn damaged_and_foreign_programs_are_named() {
         assert!(!out.exists());
         assert!(worker.check(&bad, LIMIT).is_err());
     };
-    std::fs::write(&bad, b"hello").expect("write");
+    fs_err::write(&bad, b"hello").expect("write");
     refused("not a ZIP archive", "torch.export.save");
-    std::fs::write(&bad, &bytes[..bytes.len() / 2]).expect("write");
+    fs_err::write(&bad, &bytes[..bytes.len() / 2]).expect("write");
     refused("cut short", "torch.export.save");
     edited(&good, &bad, true, |text| {
         let mut description: serde_json::Value = serde_json::from_str(&text).expect("JSON");

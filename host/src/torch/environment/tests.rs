@@ -9,7 +9,7 @@ use super::*;
 /// Writes an executable script. Another process writes it, so that no descriptor of this one, inherited
 /// by a child that is just being started, makes it busy.
 fn script(path: &Path, body: &str) {
-    std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+    fs_err::create_dir_all(path.parent().expect("parent")).expect("folder");
     let mut child = Command::new("sh")
         .args(["-c", r#"cat > "$0" && chmod +x "$0""#])
         .arg(path)
@@ -157,7 +157,7 @@ fn two_processes_make_it_once() {
             scope.spawn(|| find_or_create(&search, &|_| {}).expect("made or waited for"));
         }
     });
-    assert_eq!(std::fs::read_to_string(count).expect("count").lines().count(), 1);
+    assert_eq!(fs_err::read_to_string(count).expect("count").lines().count(), 1);
 }
 
 #[test]

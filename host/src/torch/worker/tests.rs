@@ -133,10 +133,10 @@ fn a_silent_worker_is_killed_with_all_it_started() {
     let mut worker = play(&format!("sleep 62 & echo $! > '{}'; read request; wait", number.display()));
     let error = worker.ping(Duration::from_millis(300)).expect_err("silence");
     assert!(matches!(error, Error::TimedOut { method: "ping", .. }), "{error}");
-    let sleeper = std::fs::read_to_string(number).expect("pid");
+    let sleeper = fs_err::read_to_string(number).expect("pid");
     let gone = || {
         // Killed, and at most a corpse that nobody has collected yet.
-        std::fs::read_to_string(format!("/proc/{}/stat", sleeper.trim()))
+        fs_err::read_to_string(format!("/proc/{}/stat", sleeper.trim()))
             .map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
     };
     let started = Instant::now();
@@ -169,7 +169,7 @@ read request; i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); don
     let error = worker.ping(SOON).expect_err("exit");
     let tail: Vec<&str> = error.detail().expect("tail").lines().collect();
     assert_eq!((tail.len(), tail.last().copied()), (100, Some("line 2999")));
-    let log = std::fs::read_to_string(folder.path().join("worker.log")).expect("log");
+    let log = fs_err::read_to_string(folder.path().join("worker.log")).expect("log");
     assert_eq!(log.lines().count(), 3000);
 }
 

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn every_python_file_is_carried_and_a_damaged_copy_is_replaced() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/delegate_doctor_worker");
-        let mut present: Vec<String> = std::fs::read_dir(source)
+        let mut present: Vec<String> = fs::read_dir(source)
             .expect("package folder")
             .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
             .filter(|name| name != "__pycache__")
@@ -83,9 +83,9 @@ mod tests {
         let cache = tempfile::tempdir().expect("temporary folder");
         let folder = worker_package(cache.path()).expect("unpack");
         let file = folder.join("delegate_doctor_worker/serve.py");
-        let good = std::fs::read(&file).expect("read");
-        std::fs::write(&file, b"damaged").expect("damage");
+        let good = fs::read(&file).expect("read");
+        fs::write(&file, b"damaged").expect("damage");
         assert_eq!(worker_package(cache.path()).expect("unpack again"), folder);
-        assert_eq!(std::fs::read(&file).expect("read"), good);
+        assert_eq!(fs::read(&file).expect("read"), good);
     }
 }
