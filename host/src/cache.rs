@@ -130,6 +130,36 @@ impl Cache {
     }
 }
 
+/// Notes beside files of a run folder what they were made from, so that a resumed run can take them.
+///
+/// # Errors
+/// When a file cannot be read or the note not be written.
+pub fn note(folder: &Path, name: &str, key: &str, files: &[&str]) -> io::Result<()> {
+    let mut record = Note { key: key.to_owned(), files: BTreeMap::new() };
+    for file in files {
+        record.files.insert((*file).to_owned(), files::sha256_of(&folder.join(file))?);
+    }
+    files::write_json(&folder.join(format!("{name}.made-from.json")), &record)
+}
+
+/// True when the files are still those that [`note`] saw for this key.
+pub fn noted(folder: &Path, name: &str, key: &str) -> bool {
+    let Ok(bytes) = fs::read(folder.join(format!("{name}.made-from.json"))) else { return false };
+    serde_json::from_slice::<Note>(&bytes).is_ok_and(|note| {
+        note.key == key
+            && note
+                .files
+                .iter()
+                .all(|(file, sha256)| files::sha256_of(&folder.join(file)).is_ok_and(|found| found == *sha256))
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    key: String,
+    files: BTreeMap<String, String>,
+}
+
 /// A key from everything the content depends on.
 pub fn key(parts: &[&str]) -> String {
     let mut text = String::new();
@@ -194,6 +224,18 @@ mod tests {
         let out = top.path().join("out");
         fs::create_dir(&out).expect("folder");
         assert!(!Cache::new(Some(top.path().to_path_buf())).fetch("lowered", "k", &out).expect("fetch"));
+    }
+
+    #[test]
+    fn a_note_holds_as_long_as_key_and_files_are_the_same() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        files::write_atomic(&top.path().join("program.pte"), b"content").expect("write");
+        assert!(!noted(top.path(), "lowered", "k"));
+        note(top.path(), "lowered", "k", &["program.pte"]).expect("note");
+        assert!(noted(top.path(), "lowered", "k"));
+        assert!(!noted(top.path(), "lowered", "other"));
+        files::write_atomic(&top.path().join("program.pte"), b"altered").expect("write");
+        assert!(!noted(top.path(), "lowered", "k"));
     }
 
     #[test]

@@ -99,6 +99,10 @@ pub fn headline(status: Status, course: &Course, target: &str) -> String {
         Status::RepairsAccepted if accepted == 1 => format!("One repair passed every gate on {target}"),
         Status::RepairsAccepted => format!("{accepted} repairs passed every gate on {target}"),
         Status::RepairRejected => "A repair was tried and did not pass every gate, so nothing was changed".to_owned(),
+        Status::NoRepairRequired if course.original_is_wrong => {
+            "Nothing outside the delegate costs enough to be worth a repair, but the program computes something wrong"
+                .to_owned()
+        }
         Status::NoRepairRequired => {
             "Nothing outside the delegate costs enough to be worth a repair; the program is fine as it is".to_owned()
         }
@@ -144,6 +148,13 @@ mod tests {
             gates.remove(index);
             assert_eq!(judge(&gates, false).outcome, TrialOutcome::Inconclusive, "{gate:?} was not run");
         }
+    }
+
+    #[test]
+    fn a_wrong_original_is_never_called_fine() {
+        let course = Course { original_is_wrong: true, ..Course::default() };
+        assert!(!headline(Status::NoRepairRequired, &course, "here").contains("fine"));
+        assert!(headline(Status::NoRepairRequired, &Course::default(), "here").contains("fine"));
     }
 
     #[test]

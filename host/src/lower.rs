@@ -48,7 +48,7 @@ pub fn lower(
 ) -> Vec<Result<LoweredProgram, torch::Error>> {
     let environment = workers.environment();
     let mut results: Vec<Option<Result<LoweredProgram, torch::Error>>> =
-        jobs.iter().map(|job| from_cache(cache, environment, job).map(Ok)).collect();
+        jobs.iter().map(|job| made_before(cache, environment, job).map(Ok)).collect();
     let open: Vec<usize> = (0..jobs.len()).filter(|&index| results[index].is_none()).collect();
     let made = workers.each(open.clone(), |worker, index| {
         let job = &jobs[index];
@@ -72,14 +72,21 @@ fn one(
     let path = job.folder.join(RECORD);
     let prepared = |source: io::Error| torch::Error::Prepare { folder: job.folder.clone(), source };
     files::write_json(&path, &record).map_err(prepared)?;
+    let key = entry_key(environment, &job.key);
+    cache::note(&job.folder, KIND, &key, &[PROGRAM, RECORD]).map_err(prepared)?;
     // A full or read-only cache costs the next run time, nothing else.
-    let _ = cache.keep(KIND, &entry_key(environment, &job.key), &[&pte, &path]);
+    let _ = cache.keep(KIND, &key, &[&pte, &path]);
     Ok(LoweredProgram { pte, record, reused: false })
 }
 
-fn from_cache(cache: &Cache, environment: &Environment, job: &Job) -> Option<LoweredProgram> {
-    if !cache.fetch(KIND, &entry_key(environment, &job.key), &job.folder).ok()? {
-        return None;
+/// From this run folder, when the run is resumed, or from the cache.
+fn made_before(cache: &Cache, environment: &Environment, job: &Job) -> Option<LoweredProgram> {
+    let key = entry_key(environment, &job.key);
+    if !cache::noted(&job.folder, KIND, &key) {
+        if !cache.fetch(KIND, &key, &job.folder).ok()? {
+            return None;
+        }
+        cache::note(&job.folder, KIND, &key, &[PROGRAM, RECORD]).ok()?;
     }
     let bytes = fs::read(job.folder.join(RECORD)).ok()?;
     let mut record: Lowered = serde_json::from_slice(&bytes).ok()?;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::account;
+use crate::cache;
 use crate::decision;
 use crate::export;
 use crate::files;
@@ -154,6 +155,9 @@ pub(crate) fn run(
     prepared: Option<Prepared>,
 ) -> Result<Outcome, Error> {
     let begin = Instant::now();
+    let stage = format!("trial-{round}-{}", candidate.rule.id);
+    let key = trial_key(bench, base, answers, candidate);
+    let earlier = bench.folder.finished_stage::<Trial>(&stage, &key);
     let mut trial = new_trial(round, base, candidate);
     let prepared = match prepared.map_or_else(|| prepare_alone(bench, round, base, candidate), Ok) {
         Ok(prepared) => prepared,
@@ -165,6 +169,9 @@ pub(crate) fn run(
         }
         Err(error) => return Err(error),
     };
+    if let Some(trial) = earlier {
+        return again(bench, round, answers, trial, prepared);
+    }
     trial.diagrams = diagrams(base, &prepared);
     let step = bench.progress.step(&format!("Proving {}", candidate.rule));
     let mut walk =
@@ -189,8 +196,41 @@ pub(crate) fn run(
     trial.delegation_after =
         measured.as_ref().map(|measured| crate::evidence::Evidence::Measured(measured.profile.delegation_measured()));
     trial.seconds = begin.elapsed().as_secs_f64();
+    bench.folder.finish_stage(&stage, &key, &trial)?;
     let accepted = trial.outcome == TrialOutcome::Accepted;
     let better = measured.filter(|_| accepted).map(|measured| Base { stored: prepared.stored, measured });
+    Ok(Outcome { trial, better })
+}
+
+/// Everything that the outcome of a trial depends on.
+fn trial_key(bench: &Workbench<'_>, base: &Base, answers: &Answers, candidate: &Candidate) -> String {
+    let settings = bench.settings;
+    cache::key(&[
+        "trial 1",
+        &base.stored.key,
+        &format!("{:?} {:?}", candidate.patch, candidate.claim),
+        &bench.target.identity(),
+        &format!("{} {} {}", bench.threads, settings.seed, settings.thresholds.min_gain),
+        &format!("{:?}", answers.reference.sets().iter().map(|set| &set.name).collect::<Vec<_>>()),
+    ])
+}
+
+/// A trial that an earlier process of this run has finished.
+fn again(
+    bench: &Workbench<'_>,
+    round: u32,
+    answers: &Answers,
+    trial: Trial,
+    prepared: Prepared,
+) -> Result<Outcome, Error> {
+    bench.progress.note(&format!("{}: took the finished trial of this run folder", trial.rule));
+    let Prepared { folder, stored, lowered, .. } = prepared;
+    let better = if trial.outcome == TrialOutcome::Accepted {
+        let inputs = answers.files.first().map(Vec::as_slice).unwrap_or_default();
+        Some(Base { stored, measured: profile_program(bench, lowered?, inputs, &folder, Some(round))? })
+    } else {
+        None
+    };
     Ok(Outcome { trial, better })
 }
 

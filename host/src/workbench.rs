@@ -176,6 +176,7 @@ impl<'a> Workbench<'a> {
                 reused = false;
                 let record = self.trace(&lowered.pte, inputs, &trace)?;
                 files::write_json(&record_path, &record)?;
+                cache::note(folder, "trace", &key, &["trace.etdp", "trace.json"])?;
                 if let Err(error) = self.cache.keep("traces", &key, &[&trace, &record_path]) {
                     self.progress.detail(&format!("The trace is not kept for later runs: {error}"));
                 }
@@ -205,7 +206,7 @@ impl<'a> Workbench<'a> {
     }
 
     fn cached_trace(&self, key: &str, folder: &Path) -> Option<TraceRecord> {
-        if !self.cache.fetch("traces", key, folder).ok()? {
+        if !cache::noted(folder, "trace", key) && !self.cache.fetch("traces", key, folder).ok()? {
             return None;
         }
         let record: TraceRecord = serde_json::from_slice(&fs_err::read(folder.join("trace.json")).ok()?).ok()?;
