@@ -78,6 +78,10 @@ impl Target for FakeDevice {
         }
     }
 
+    fn processor(&self) -> String {
+        "simulated".to_owned()
+    }
+
     fn run(&self, request: &RunRequest<'_>) -> Result<RunOutcome, Error> {
         let mut state = self.state.lock().expect("one thread");
         let State { random, processes, load } = &mut *state;
