@@ -289,6 +289,9 @@ pub enum Error {
     /// the sandbox itself, not a rule in it
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
+    /// the bundled rules
+    #[error(transparent)]
+    Registry(#[from] crate::registry::Error),
     /// a trace that cannot be read
     #[error(transparent)]
     Trace(#[from] profile::etdump::Error),

@@ -4,13 +4,20 @@
 //! with all its sites, and what rules said about the sites they left alone. A rule is asked natively
 //! matched sites only; what it answers is checked by the host before it counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use fs_err as fs;
 
 use crate::gates::tolerance::Claim;
 use crate::graph::{NodeId, Patch, Program};
-use crate::pipeline::{Base, Error};
-use crate::report::model::{RuleRef, RuleVerdict};
-use crate::sandbox::Rule;
+use crate::matching::{Facts, Index, Remark, Target};
+use crate::pipeline::{Base, Error, check_interrupt};
+use crate::registry;
+use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
+use crate::rewrite::{self, Draft, ReferenceEvaluator};
+use crate::sandbox::contract::{Numerics, Stability};
+use crate::sandbox::{Helper, Limits, Options, Rule, Sandbox};
+use crate::torch_operators::TorchOperators;
 use crate::workbench::Workbench;
 
 /// The rules of a run.
@@ -59,7 +66,8 @@ pub(crate) struct Proposals {
 /// What was tried and where the loop has been.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    tried: BTreeSet<(String, String)>,
+    /// rule and anchors
+    tried: BTreeSet<(String, Vec<NodeId>)>,
     visited: BTreeSet<String>,
 }
 
@@ -70,16 +78,230 @@ impl Memory {
     }
 }
 
-pub(crate) fn load_rules(_bench: &Workbench<'_>) -> Result<RuleSet, Error> {
-    Ok(RuleSet::default())
+/// Loads the bundled rules and those of the folders that the user named, as far as the user wants them.
+/// A rule that cannot be loaded is a failure of that rule, not of the run.
+///
+/// # Errors
+/// When the sandbox itself does not work.
+pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
+    let settings = bench.settings;
+    let sandbox = Sandbox::new(Options {
+        limits: Limits::standard(),
+        cache: Some(settings.common.folders.cache.join("rules")),
+        helper: Helper::current()?,
+    })?;
+    let mut set = RuleSet::default();
+    let mut add = |set: &mut RuleSet, label: &str, bytes: &[u8], unsigned: bool| match bench
+        .clock
+        .child(|| sandbox.load(label, bytes))
+    {
+        Ok(rule) => {
+            let asked = settings.rules.only.iter().any(|id| id.eq_ignore_ascii_case(rule.id()));
+            let ready = rule.manifest().stability == Stability::Stable || asked || unsigned;
+            if settings.rules.includes(rule.id()) && ready {
+                if unsigned {
+                    bench.progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
+                }
+                set.rules.push(rule);
+            }
+        }
+        Err(error) => {
+            bench.progress.warning(&error.to_string());
+            set.failures.push(error.to_string());
+        }
+    };
+    for component in registry::bundled()? {
+        add(&mut set, &component.name(), &component.bytes, false);
+    }
+    for folder in &settings.rules.folders {
+        let mut paths: Vec<_> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|ending| ending == "wasm"));
+        paths.sort();
+        if paths.is_empty() {
+            bench.progress.warning(&format!("There is no rule component (`*.wasm`) in `{}`", folder.display()));
+        }
+        for path in paths {
+            add(&mut set, &path.display().to_string(), &fs::read(&path)?, true);
+        }
+    }
+    let known = |id: &String| set.rules.iter().any(|rule| rule.id().eq_ignore_ascii_case(id));
+    for id in settings.rules.only.iter().filter(|id| !known(id)) {
+        bench.progress.warning(&format!("There is no rule `{id}`"));
+    }
+    Ok(set)
 }
 
+/// Asks every rule about the base program.
+///
+/// # Errors
+/// When the user interrupts, or a folder for tensors cannot be made.
 pub(crate) fn propose(
-    _bench: &Workbench<'_>,
-    _rules: &RuleSet,
-    _base: &Base,
-    _memory: &mut Memory,
+    bench: &Workbench<'_>,
+    rules: &RuleSet,
+    base: &Base,
+    memory: &mut Memory,
 ) -> Result<Proposals, Error> {
-    let _: BTreeMap<String, String> = BTreeMap::new();
-    Ok(Proposals::default())
+    let program = &base.stored.program;
+    let graph = program.graph();
+    let facts = facts(bench, base);
+    let index = Index::new(program, &facts);
+    let operators = TorchOperators::new(&bench.workers, bench.folder.path())?;
+    let mut all = Proposals::default();
+    for rule in &rules.rules {
+        check_interrupt()?;
+        let name = reference(rule);
+        let found = rewrite::propose(program, &index, rule)?;
+        let mut say = |node: NodeId, outcome: RuleOutcome, code: &str, message: &str| {
+            if let Some(node) = graph.node(node) {
+                let verdict =
+                    RuleVerdict { rule: name.clone(), outcome, code: code.to_owned(), message: message.to_owned() };
+                all.verdicts.push((node.name.clone(), verdict));
+            }
+        };
+        for declined in &found.declined {
+            say(declined.node, RuleOutcome::Declined, &declined.reason.code, &declined.reason.message);
+        }
+        for refusal in &found.refused {
+            say(refusal.node, RuleOutcome::Refused, refusal.code, &refusal.reason);
+        }
+        for (node, error) in &found.failed {
+            say(*node, RuleOutcome::Failed, error.class.name(), &error.to_string());
+        }
+        for left_out in &found.left_out {
+            say(left_out.node, RuleOutcome::Declined, "left-out", &left_out.reason);
+        }
+        for proposal in &found.draft.proposals {
+            say(proposal.anchor, RuleOutcome::Matched, &proposal.why.code, &proposal.why.message);
+        }
+        all.declined.extend(found.declined.iter().map(|declined| DeclinedSite {
+            rule: name.clone(),
+            node: declined.node,
+            code: declined.reason.code.clone(),
+            message: declined.reason.message.clone(),
+        }));
+        all.failures.extend(found.refused.iter().map(ToString::to_string));
+        all.failures.extend(found.failed.iter().map(|(_, error)| error.to_string()));
+        if found.draft.is_empty() {
+            continue;
+        }
+        let candidate = match candidate(program, &name, &found.draft, &facts, &operators) {
+            Ok(candidate) => candidate,
+            Err(why) => {
+                all.failures.push(why);
+                continue;
+            }
+        };
+        let corrective = matches!(candidate.claim, Claim::Corrective { .. });
+        if candidate.share < bench.settings.thresholds.min_share && !corrective {
+            continue;
+        }
+        if memory.tried.insert((rule.origin(), candidate.sites.clone())) {
+            all.candidates.push(candidate);
+        }
+    }
+    all.candidates.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.rule.id.cmp(&b.rule.id)));
+    Ok(all)
+}
+
+/// What lowering and profiling say about the nodes of the graph.
+fn facts(bench: &Workbench<'_>, base: &Base) -> Facts {
+    let environment = bench.workers.environment();
+    let ranking = &base.measured.ranking;
+    let mut facts = Facts {
+        target: Target {
+            backend: "xnnpack".to_owned(),
+            backend_version: environment.executorch_version.clone(),
+            exporter: format!("torch {}", environment.torch_version),
+        },
+        ..Facts::default()
+    };
+    for node in ranking.all().flat_map(|hotspot| &hotspot.nodes) {
+        for name in &node.original_nodes {
+            let remark = Remark { code: node.reason.code.clone(), text: node.reason.text.clone() };
+            facts.outside.entry(name.clone()).or_default().push(remark);
+        }
+    }
+    facts.share = ranking.share_by_original_node().into_iter().map(|(name, share)| (name.to_owned(), share)).collect();
+    facts
+}
+
+fn candidate(
+    program: &Program,
+    rule: &RuleRef,
+    draft: &Draft,
+    facts: &Facts,
+    operators: &TorchOperators<'_>,
+) -> Result<Candidate, String> {
+    let graph = program.graph();
+    let patch = draft
+        .finish(program, &mut ReferenceEvaluator { delegate: Some(operators) })
+        .map_err(|error| error.to_string())?;
+    let sites: Vec<NodeId> = draft.proposals.iter().map(|proposal| proposal.anchor).collect();
+    let names = sites.iter().filter_map(|site| graph.node(*site)).map(|node| node.name.as_str());
+    let share = names.filter_map(|name| facts.share.get(name)).sum();
+    let mut reasons: Vec<&str> = Vec::new();
+    for proposal in &draft.proposals {
+        if !reasons.contains(&proposal.why.message.as_str()) {
+            reasons.push(&proposal.why.message);
+        }
+    }
+    let more = reasons.len().saturating_sub(3);
+    reasons.truncate(3);
+    let mut why = reasons.join("; ");
+    if more > 0 {
+        why.push_str(&format!("; and {more} more"));
+    }
+    let claim = draft.proposals.iter().fold(Claim::Exact, |claim, proposal| weaker(claim, claim_of(proposal.numerics)));
+    Ok(Candidate { rule: rule.clone(), sites, patch, why, claim, share })
+}
+
+fn claim_of(numerics: Numerics) -> Claim {
+    match numerics {
+        Numerics::Exact => Claim::Exact,
+        Numerics::Tolerant(tolerance) => Claim::Tolerant { relative: tolerance.rtol },
+        Numerics::Corrective(tolerance) => Claim::Corrective { relative: tolerance.rtol },
+    }
+}
+
+/// The claim that holds for two sites together.
+fn weaker(a: Claim, b: Claim) -> Claim {
+    match (a, b) {
+        (Claim::Exact, other) | (other, Claim::Exact) => other,
+        (Claim::Tolerant { relative: a }, Claim::Tolerant { relative: b }) => Claim::Tolerant { relative: a.max(b) },
+        (Claim::Corrective { relative: a } | Claim::Tolerant { relative: a }, Claim::Corrective { relative: b })
+        | (Claim::Corrective { relative: a }, Claim::Tolerant { relative: b }) => {
+            Claim::Corrective { relative: a.max(b) }
+        }
+    }
+}
+
+/// A rule as reports name it.
+fn reference(rule: &Rule) -> RuleRef {
+    let manifest = rule.manifest();
+    RuleRef {
+        id: manifest.id.clone(),
+        version: manifest.version.clone(),
+        title: manifest.title.clone(),
+        class: match manifest.numerics {
+            Numerics::Exact => RuleClass::Exact,
+            Numerics::Tolerant(_) => RuleClass::Tolerant,
+            Numerics::Corrective(_) => RuleClass::Corrective,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_together_claim_what_the_weakest_claims() {
+        let tolerant = |relative| Claim::Tolerant { relative };
+        assert_eq!(weaker(Claim::Exact, Claim::Exact), Claim::Exact);
+        assert_eq!(weaker(tolerant(1e-6), Claim::Exact), tolerant(1e-6));
+        assert_eq!(weaker(tolerant(1e-6), tolerant(1e-5)), tolerant(1e-5));
+        let corrective = Claim::Corrective { relative: 1e-6 };
+        assert_eq!(weaker(corrective, tolerant(1e-5)), Claim::Corrective { relative: 1e-5 });
+        assert_eq!(weaker(tolerant(1e-5), corrective), Claim::Corrective { relative: 1e-5 });
+    }
 }
