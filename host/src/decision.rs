@@ -1,7 +1,58 @@
 //! What follows from the evidence. Pure functions: the same evidence gives the same answer.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::gates::{Gate, GateReport, GateStatus};
-use crate::report::model::{Status, TrialOutcome};
+
+/// The answers a run can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    /// at least one repair passed every gate
+    RepairsAccepted,
+    /// repairs were tried and none passed
+    RepairRejected,
+    /// nothing outside the delegate costs enough to be worth a repair
+    NoRepairRequired,
+    /// something does, and no rule can repair it
+    NoRepairAvailable,
+    /// the evidence decides neither way
+    Inconclusive,
+    /// ExecuTorch cannot lower the model
+    LoweringUnsupported,
+    /// the lowered model does not run on the target
+    DeviceExecutionUnsupported,
+}
+
+impl Status {
+    /// The name as in the JSON form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RepairsAccepted => "REPAIRS_ACCEPTED",
+            Self::RepairRejected => "REPAIR_REJECTED",
+            Self::NoRepairRequired => "NO_REPAIR_REQUIRED",
+            Self::NoRepairAvailable => "NO_REPAIR_AVAILABLE",
+            Self::Inconclusive => "INCONCLUSIVE",
+            Self::LoweringUnsupported => "LOWERING_UNSUPPORTED",
+            Self::DeviceExecutionUnsupported => "DEVICE_EXECUTION_UNSUPPORTED",
+        }
+    }
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TrialOutcome {
+    /// passed every gate
+    Accepted,
+    /// failed a gate
+    Rejected,
+    /// the host could not apply or lower it
+    Refused,
+    /// a gate decided neither way
+    Inconclusive,
+}
 
 /// What happened, as far as the verdict depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]

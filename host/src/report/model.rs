@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Evidence, TargetLabel};
 use crate::gates::{Fact, Gate};
+
+pub use crate::decision::{Status, TrialOutcome};
 use crate::hint::Hint;
 
 pub use self::profile::{CrossCheck, Hotspot, HotspotNode, Profile, RuleOutcome, RuleVerdict};
 pub use self::repair::{
     Block, Comparison, Declined, Diagram, DiagramEdge, DiagramNode, NodeRole, Placement, RuleClass, RuleRef, Side,
-    Site, Subgraph, Trial, TrialOutcome,
+    Site, Subgraph, Trial,
 };
 
 /// The version of the report this tool writes, and the highest it reads.
@@ -200,41 +202,6 @@ pub struct Verdict {
     /// what a person can do now, the most useful first
     #[serde(default)]
     pub next_steps: Vec<Step>,
-}
-
-/// The answers a run can give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Status {
-    /// at least one repair passed every gate
-    RepairsAccepted,
-    /// repairs were tried and none passed
-    RepairRejected,
-    /// nothing outside the delegate costs enough to be worth a repair
-    NoRepairRequired,
-    /// something does, and no rule can repair it
-    NoRepairAvailable,
-    /// the evidence decides neither way
-    Inconclusive,
-    /// ExecuTorch cannot lower the model
-    LoweringUnsupported,
-    /// the lowered model does not run on the target
-    DeviceExecutionUnsupported,
-}
-
-impl Status {
-    /// The name as in the JSON form.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RepairsAccepted => "REPAIRS_ACCEPTED",
-            Self::RepairRejected => "REPAIR_REJECTED",
-            Self::NoRepairRequired => "NO_REPAIR_REQUIRED",
-            Self::NoRepairAvailable => "NO_REPAIR_AVAILABLE",
-            Self::Inconclusive => "INCONCLUSIVE",
-            Self::LoweringUnsupported => "LOWERING_UNSUPPORTED",
-            Self::DeviceExecutionUnsupported => "DEVICE_EXECUTION_UNSUPPORTED",
-        }
-    }
 }
 
 /// Something to do, with the command that does it where there is one.

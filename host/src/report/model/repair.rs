@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::decision::TrialOutcome;
 use crate::evidence::{Evidence, TargetLabel};
 use crate::gates::{Gate, GateReport};
 use crate::torch::protocol::SourceLine;
@@ -54,20 +55,6 @@ pub struct Site {
     /// module names down to the node; empty when unknown
     #[serde(default)]
     pub module_path: String,
-}
-
-/// How a trial ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum TrialOutcome {
-    /// passed every gate
-    Accepted,
-    /// failed a gate
-    Rejected,
-    /// the host could not apply or lower it
-    Refused,
-    /// a gate decided neither way
-    Inconclusive,
 }
 
 /// A repair that was tried.
