@@ -79,6 +79,15 @@ pub struct Symbol {
 }
 
 impl Dim {
+    /// True for the same number or the same expression.
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fixed(a), Self::Fixed(b)) => a == b,
+            (Self::Symbolic(a), Self::Symbolic(b)) => a.expression == b.expression,
+            _ => false,
+        }
+    }
+
     /// The number, when it is known.
     pub fn fixed(&self) -> Option<i64> {
         match self {

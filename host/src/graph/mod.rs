@@ -36,6 +36,9 @@ pub use parse::Malformed;
 pub use patch::{Applied, Patch, PatchEdit, PatchError};
 pub use program::Program;
 
+/// The metadata key under which a node that a patch made names who made it: rule id and version.
+pub const ORIGIN_KEY: &str = "delegate_doctor";
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -252,7 +255,25 @@ impl Node {
     }
 }
 
+impl Node {
+    /// True when the node reads the value.
+    pub fn reads(&self, value: ValueId) -> bool {
+        self.inputs.iter().any(|input| input.arg.mentions(value))
+    }
+}
+
 impl Argument {
+    /// True when the value is in the argument.
+    pub fn mentions(&self, value: ValueId) -> bool {
+        match self {
+            Self::Literal(_) => false,
+            Self::Value(item) => *item == value,
+            Self::Values(items) | Self::Opaque { mentions: items, .. } => items.contains(&value),
+            Self::OptionalValues(items) => items.contains(&Some(value)),
+            Self::SymInts(items) => items.contains(&SymIntArgument::Value(value)),
+        }
+    }
+
     /// Every value in the argument, in order.
     pub fn values(&self) -> Vec<ValueId> {
         match self {

@@ -314,7 +314,7 @@ impl Program {
 
     /// Adds an entry for every constant that patches made, before the first input of the caller.
     fn add_constants(&self, entries: &mut Vec<Json>, entry: impl Fn(&str, &str) -> Json) {
-        let at = self.constants_position();
+        let at = self.stored_inputs();
         for (offset, added) in self.constants.iter().enumerate() {
             if let Some(value) = self.graph.value(added.value) {
                 entries.insert((at + offset).min(entries.len()), entry(&value.name, &added.fqn));
@@ -322,8 +322,8 @@ impl Program {
         }
     }
 
-    /// How many entries of `graph.inputs`, as read, stand before those that the caller gives.
-    pub(super) fn constants_position(&self) -> usize {
+    /// How many parameters, buffers and constants the archive has before anything that the caller gives.
+    pub(super) fn stored_inputs(&self) -> usize {
         let stored = |slot: &Option<ValueId>| {
             let value = slot.and_then(|value| self.graph.value(value));
             value.is_some_and(|value| fqn(value).is_some())

@@ -1,0 +1,709 @@
+//! Applying a patch to a copy of the graph.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::program::{AddedConstant, Parts};
+use super::super::schema::{self, Kind, Schema, SchemaArgument};
+use super::super::shapes::{self, ShapeArgument};
+use super::super::{
+    Argument, Graph, GraphOutput, Literal, Node, NodeId, NodeInput, NodeOutput, ORIGIN_KEY, Program, TensorMeta, Value,
+    ValueId, ValueKind, ValueSource, alias,
+};
+use super::{Applied, Operand, Patch, PatchEdit, PatchError, Undo, ValueRef};
+
+/// Applies a patch; see [`Program::apply`].
+pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applied, PatchError> {
+    let mut draft = Draft::new(program);
+    match patch.edits.as_slice() {
+        [PatchEdit::Undo(undo)] => undo.apply(&mut draft)?,
+        edits => {
+            for (edit, action) in edits.iter().enumerate() {
+                draft.edit(edit, action)?;
+            }
+            draft.remove_dead();
+            draft.move_names();
+        }
+    }
+    let (created_nodes, created_values) = (draft.created_nodes(), std::mem::take(&mut draft.created));
+    let patched = program.with(draft.finish()?);
+    let removed = program.graph().nodes().iter().filter(|node| patched.graph().node(node.id).is_none());
+    let removed = removed.map(|node| Node::clone(node)).collect();
+    let inverse = Patch {
+        title: format!("undo: {}", patch.title),
+        edits: vec![PatchEdit::Undo(Box::new(Undo::between(&patched, program)))],
+    };
+    Ok(Applied { program: patched, created_nodes, created_values, removed, inverse })
+}
+
+/// A graph under change.
+pub(super) struct Draft<'p> {
+    program: &'p Program,
+    pub(super) order: Vec<NodeId>,
+    pub(super) nodes: HashMap<NodeId, Arc<Node>>,
+    pub(super) values: HashMap<ValueId, Arc<Value>>,
+    pub(super) inputs: Vec<ValueId>,
+    pub(super) outputs: Vec<GraphOutput>,
+    pub(super) constants: Vec<Arc<AddedConstant>>,
+    next_node: u32,
+    next_value: u32,
+    /// values made, by insertion
+    created: Vec<Vec<ValueId>>,
+    /// nodes made, in edit order
+    inserted: Vec<NodeId>,
+    /// nodes whose arguments are not those of the original graph, the made ones included
+    touched: HashSet<NodeId>,
+    /// values that lost a use, or that are new
+    loose: Vec<ValueId>,
+    /// graph outputs that another value took over, with that value
+    taken_over: Vec<(ValueId, ValueId)>,
+    names: HashSet<String>,
+}
+
+impl<'p> Draft<'p> {
+    fn new(program: &'p Program) -> Self {
+        let parts = program.parts();
+        let graph = &parts.graph;
+        let mut names: HashSet<String> = graph.nodes().iter().map(|node| node.name.clone()).collect();
+        names.extend(graph.values.values().map(|value| value.name.clone()));
+        names.extend(program.source().orphans().map(str::to_owned));
+        Self {
+            program,
+            order: graph.nodes().iter().map(|node| node.id).collect(),
+            nodes: graph.nodes().iter().map(|node| (node.id, Arc::clone(node))).collect(),
+            values: graph.values.clone(),
+            inputs: graph.inputs.clone(),
+            outputs: graph.outputs.clone(),
+            constants: parts.constants,
+            next_node: parts.next_node,
+            next_value: parts.next_value,
+            created: Vec::new(),
+            inserted: Vec::new(),
+            touched: HashSet::new(),
+            loose: Vec::new(),
+            taken_over: Vec::new(),
+            names,
+        }
+    }
+
+    fn created_nodes(&self) -> Vec<NodeId> {
+        self.inserted.iter().copied().filter(|node| self.nodes.contains_key(node)).collect()
+    }
+
+    fn edit(&mut self, edit: usize, action: &PatchEdit) -> Result<(), PatchError> {
+        match action {
+            PatchEdit::Insert { before, op, inputs, outputs, origin } => {
+                self.insert(edit, *before, op, inputs, outputs, origin)
+            }
+            PatchEdit::Constant { meta, bytes, .. } => self.constant(edit, meta, bytes),
+            PatchEdit::ReplaceAllUses { value, by } => self.replace_all_uses(edit, *value, *by),
+            PatchEdit::SetInput { node, input, operand } => self.set_input(edit, *node, input, operand),
+            PatchEdit::Delete { node } => self.delete(edit, *node),
+            PatchEdit::Undo(_) => Err(PatchError::Undo { problem: "it stands among other edits".to_owned() }),
+        }
+    }
+
+    // ----- look-ups
+
+    fn node(&self, edit: usize, id: NodeId) -> Result<&Arc<Node>, PatchError> {
+        self.nodes.get(&id).ok_or(PatchError::UnknownNode { edit, node: id })
+    }
+
+    fn resolve(&self, edit: usize, value: ValueRef) -> Result<ValueId, PatchError> {
+        match value {
+            ValueRef::Existing(id) if self.values.contains_key(&id) => Ok(id),
+            ValueRef::Existing(value) => Err(PatchError::UnknownValue { edit, value }),
+            ValueRef::Created { insertion, output } => {
+                let made = self.created.get(insertion).and_then(|outputs| outputs.get(output)).copied();
+                made.ok_or(PatchError::UnknownCreated { edit, insertion, output })
+            }
+        }
+    }
+
+    fn kind(&self, value: ValueId) -> Option<ValueKind> {
+        self.values.get(&value).map(|value| value.kind.clone())
+    }
+
+    fn tensor(&self, value: ValueId) -> Option<&TensorMeta> {
+        self.values.get(&value)?.tensor()
+    }
+
+    pub(super) fn value_name(&self, value: ValueId) -> String {
+        self.values.get(&value).map_or_else(|| value.to_string(), |value| value.name.clone())
+    }
+
+    /// Nodes that read the value now, each once.
+    fn readers(&self, value: ValueId) -> Vec<NodeId> {
+        let original = self.program.graph().uses(value).iter().map(|used| used.node);
+        let mut readers: Vec<NodeId> = original.chain(self.touched.iter().copied()).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers.retain(|node| self.nodes.get(node).is_some_and(|node| node.reads(value)));
+        readers
+    }
+
+    fn is_unused(&self, value: ValueId) -> bool {
+        let returned = self.outputs.iter().any(|output| output.value() == Some(value));
+        !returned && self.readers(value).is_empty()
+    }
+
+    // ----- edits
+
+    fn insert(
+        &mut self,
+        edit: usize,
+        before: NodeId,
+        op: &str,
+        inputs: &[(String, Operand)],
+        outputs: &[TensorMeta],
+        origin: &str,
+    ) -> Result<(), PatchError> {
+        let anchor = Arc::clone(self.node(edit, before)?);
+        let schema = schema::lookup(op).ok_or_else(|| PatchError::UnknownOp { edit, op: op.to_owned() })?;
+        let effect = |effect| PatchError::Effect { edit, op: op.to_owned(), effect };
+        if schema.writes() {
+            return Err(effect("writes to its arguments"));
+        }
+        if schema.random {
+            return Err(effect("draws random numbers"));
+        }
+        let inputs = self.arguments(edit, schema, inputs)?;
+        let inferred =
+            shapes::infer(op, &self.shape_arguments(&inputs)).map_err(|source| PatchError::Shape { edit, source })?;
+        if inferred.len() != outputs.len() {
+            return Err(metadata(edit, op, outputs.len(), "outputs", inferred.len()));
+        }
+        for (found, expected) in outputs.iter().zip(&inferred) {
+            check_meta(edit, op, found, expected)?;
+        }
+
+        let id = NodeId(self.next_node);
+        self.next_node = self.next_node.checked_add(1).ok_or(PatchError::UnknownNode { edit, node: id })?;
+        let name = self.new_name(alias::base_name(op));
+        let single = matches!(schema.returns.as_slice(), [item] if item.kind == Kind::Tensor);
+        let values: Vec<ValueId> = outputs
+            .iter()
+            .enumerate()
+            .map(|(output, meta)| {
+                let name = if single { name.clone() } else { self.new_name("getitem") };
+                self.new_value(name, meta.clone(), ValueSource::Node { node: id, output })
+            })
+            .collect();
+        let node_outputs = match schema.returns.as_slice() {
+            [item] if item.kind == Kind::Tensors => vec![NodeOutput::Values(values.clone())],
+            _ => values.iter().copied().map(NodeOutput::Value).collect(),
+        };
+        let extra = Map::from_iter([("is_hop_single_tensor_return".to_owned(), Json::Null)]);
+        let metadata = new_metadata(&anchor, origin);
+        let node = Node { id, name, op: op.to_owned(), inputs, outputs: node_outputs, metadata, extra };
+        let at = self.order.iter().position(|other| *other == before).unwrap_or(self.order.len());
+        self.order.insert(at, id);
+        self.nodes.insert(id, Arc::new(node));
+        self.inserted.push(id);
+        self.touched.insert(id);
+        self.loose.extend(&values);
+        self.created.push(values);
+        Ok(())
+    }
+
+    /// The arguments of a new node in schema order.
+    fn arguments(
+        &self,
+        edit: usize,
+        schema: &Schema,
+        inputs: &[(String, Operand)],
+    ) -> Result<Vec<NodeInput>, PatchError> {
+        let wrong = |argument: &str, problem| PatchError::Argument {
+            edit,
+            op: schema.op.clone(),
+            argument: argument.to_owned(),
+            problem,
+        };
+        for (position, (name, _)) in inputs.iter().enumerate() {
+            if schema.argument(name).is_none() {
+                return Err(wrong(name, "does not exist"));
+            }
+            if inputs.iter().take(position).any(|(other, _)| other == name) {
+                return Err(wrong(name, "is given twice"));
+            }
+        }
+        let mut arguments = Vec::with_capacity(inputs.len());
+        // The exporter's reader takes positional arguments one after the other, without regard to names.
+        let mut gap = false;
+        for argument in &schema.arguments {
+            match inputs.iter().find(|(name, _)| *name == argument.name) {
+                Some((name, operand)) => {
+                    let arg = self.argument(edit, schema, argument, operand)?;
+                    arguments.push(NodeInput { name: name.clone(), arg, keyword: argument.keyword_only || gap });
+                }
+                None if argument.default.is_some() => gap = true,
+                None => return Err(wrong(&argument.name, "is missing")),
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn argument(
+        &self,
+        edit: usize,
+        schema: &Schema,
+        argument: &SchemaArgument,
+        operand: &Operand,
+    ) -> Result<Argument, PatchError> {
+        let arg = match operand {
+            Operand::Literal(Literal::Int(number)) => match argument.kind {
+                Kind::Ints { length } if length > 0 => Argument::Literal(Literal::Ints(vec![*number; length])),
+                _ => Argument::Literal(Literal::Int(*number)),
+            },
+            Operand::Literal(literal) => Argument::Literal(literal.clone()),
+            Operand::Value(value) => Argument::Value(self.resolve(edit, *value)?),
+            Operand::Values(values) => {
+                let values: Vec<ValueId> =
+                    values.iter().map(|value| self.resolve(edit, *value)).collect::<Result<_, _>>()?;
+                match argument.kind {
+                    Kind::OptionalTensors => Argument::OptionalValues(values.into_iter().map(Some).collect()),
+                    _ => Argument::Values(values),
+                }
+            }
+            Operand::OptionalValues(values) => {
+                let resolve = |value: &Option<ValueRef>| value.map(|value| self.resolve(edit, value)).transpose();
+                Argument::OptionalValues(values.iter().map(resolve).collect::<Result<_, _>>()?)
+            }
+        };
+        if argument.accepts(&arg, &|value| self.kind(value)) {
+            return Ok(arg);
+        }
+        Err(PatchError::Argument {
+            edit,
+            op: schema.op.clone(),
+            argument: argument.name.clone(),
+            problem: "is not of the type that the operator takes",
+        })
+    }
+
+    fn shape_arguments<'a>(&'a self, inputs: &'a [NodeInput]) -> Vec<(&'a str, ShapeArgument<'a>)> {
+        inputs.iter().filter_map(|input| Some((input.name.as_str(), self.shape_argument(&input.arg)?))).collect()
+    }
+
+    fn shape_argument<'a>(&'a self, argument: &'a Argument) -> Option<ShapeArgument<'a>> {
+        Some(match argument {
+            Argument::Literal(literal) => ShapeArgument::Literal(literal),
+            Argument::Value(value) => match &self.values.get(value)?.kind {
+                ValueKind::Tensor(meta) => ShapeArgument::Tensor(meta),
+                ValueKind::SymInt(dim) => ShapeArgument::Dim(dim),
+                ValueKind::Opaque => ShapeArgument::Unknown,
+            },
+            Argument::Values(values) => {
+                ShapeArgument::Tensors(values.iter().map(|value| self.tensor(*value)).collect::<Option<_>>()?)
+            }
+            Argument::OptionalValues(values) => {
+                let each = |value: &Option<ValueId>| match value {
+                    Some(value) => self.tensor(*value).map(Some),
+                    None => Some(None),
+                };
+                ShapeArgument::OptionalTensors(values.iter().map(each).collect::<Option<_>>()?)
+            }
+            Argument::SymInts(_) | Argument::Opaque { .. } => ShapeArgument::Unknown,
+        })
+    }
+
+    fn new_value(&mut self, name: String, meta: TensorMeta, source: ValueSource) -> ValueId {
+        let id = ValueId(self.next_value);
+        // Four thousand million values do not fit into memory.
+        self.next_value = self.next_value.saturating_add(1);
+        self.values.insert(id, Arc::new(Value { id, name, kind: ValueKind::Tensor(meta), source }));
+        id
+    }
+
+    /// `permute`, `permute_1`, …: the first that is free. Names of Python builtins begin with `_1`, as
+    /// the exporter has it.
+    fn new_name(&mut self, base: &str) -> String {
+        const BUILTINS: [&str; 24] = [
+            "abs", "all", "any", "bool", "bytes", "complex", "divmod", "float", "hash", "id", "input", "int", "len",
+            "list", "map", "max", "min", "pow", "range", "repr", "round", "slice", "sum", "type",
+        ];
+        let mut name = base.to_owned();
+        let mut number = 0_u64;
+        while BUILTINS.contains(&name.as_str()) || !self.names.insert(name.clone()) {
+            number += 1;
+            name = format!("{base}_{number}");
+        }
+        name
+    }
+
+    fn constant(&mut self, edit: usize, meta: &TensorMeta, bytes: &[u8]) -> Result<(), PatchError> {
+        let wrong = |problem| PatchError::Constant { edit, problem };
+        let sizes = meta.fixed_sizes().ok_or(wrong("has symbolic sizes"))?;
+        let mut expected = Some(meta.dtype.bytes());
+        for size in &sizes {
+            let size = usize::try_from(*size).map_err(|_| wrong("has a negative size"))?;
+            expected = expected.and_then(|length| length.checked_mul(size));
+        }
+        if expected != Some(bytes.len()) {
+            return Err(wrong("does not have as many bytes as its metadata says"));
+        }
+        let contiguous = shapes::contiguous_strides(&meta.sizes);
+        if contiguous.as_ref() != Some(&meta.strides) || meta.storage_offset.fixed() != Some(0) {
+            return Err(wrong("is not contiguous"));
+        }
+        if meta.requires_grad || meta.device != "cpu" {
+            return Err(wrong("is not a plain tensor on the CPU"));
+        }
+        let mut number = 0_u64;
+        let fqn = loop {
+            let fqn = format!("delegate_doctor_{number}");
+            let taken = self.program.source().fqns().any(|other| other == fqn)
+                || self.constants.iter().any(|other| other.fqn == fqn);
+            if !taken {
+                break fqn;
+            }
+            number += 1;
+        };
+        let name = self.new_name(&format!("c_{fqn}"));
+        let value = self.new_value(name, meta.clone(), ValueSource::Constant(fqn.clone()));
+        let at = self.program.stored_inputs() + self.constants.len();
+        self.inputs.insert(at.min(self.inputs.len()), value);
+        self.constants.push(Arc::new(AddedConstant { value, fqn, meta: meta.clone(), bytes: bytes.into() }));
+        self.loose.push(value);
+        self.created.push(vec![value]);
+        Ok(())
+    }
+
+    fn replace_all_uses(&mut self, edit: usize, value: ValueId, by: ValueRef) -> Result<(), PatchError> {
+        let value = self.resolve(edit, ValueRef::Existing(value))?;
+        let by = self.resolve(edit, by)?;
+        if value == by {
+            return Ok(());
+        }
+        self.check_replacement(edit, value, by)?;
+        for reader in self.readers(value) {
+            if self.inserted.contains(&reader) {
+                continue;
+            }
+            let Some(node) = self.nodes.get_mut(&reader) else { continue };
+            let mut changed = Node::clone(node);
+            for input in &mut changed.inputs {
+                if !replace_in(&mut input.arg, value, by) {
+                    let node = node.name.clone();
+                    return Err(PatchError::Kept { edit, value: self.value_name(value), node });
+                }
+            }
+            *node = Arc::new(changed);
+            self.touched.insert(reader);
+        }
+        let was_output = self.outputs.iter().any(|output| output.value() == Some(by));
+        let mut replaced = false;
+        for output in &mut self.outputs {
+            match output {
+                GraphOutput::User(slot)
+                | GraphOutput::Mutation { value: slot, .. }
+                | GraphOutput::Opaque(Some(slot))
+                    if *slot == value =>
+                {
+                    *slot = by;
+                    replaced = true;
+                }
+                _ => {}
+            }
+        }
+        let made_here = self.created.iter().flatten().any(|made| *made == by);
+        let by_node = matches!(self.values.get(&by).map(|value| &value.source), Some(ValueSource::Node { .. }));
+        if replaced && !was_output && made_here && by_node {
+            self.taken_over.push((value, by));
+        }
+        self.loose.push(value);
+        Ok(())
+    }
+
+    /// The replacement looks like the value to everything that reads it.
+    fn check_replacement(&self, edit: usize, value: ValueId, by: ValueId) -> Result<(), PatchError> {
+        let subject = self.value_name(by);
+        match (self.kind(value), self.kind(by)) {
+            (Some(ValueKind::Tensor(was)), Some(ValueKind::Tensor(is))) => {
+                check_meta(edit, &subject, &is, &was)?;
+                if was.device != is.device {
+                    return Err(metadata(edit, &subject, &is.device, "as its device", &was.device));
+                }
+                Ok(())
+            }
+            (Some(ValueKind::SymInt(was)), Some(ValueKind::SymInt(is))) if was.same(&is) => Ok(()),
+            _ => Err(metadata(edit, &subject, "another kind of value", "in place of", &self.value_name(value))),
+        }
+    }
+
+    fn set_input(&mut self, edit: usize, id: NodeId, name: &str, operand: &Operand) -> Result<(), PatchError> {
+        let node = Arc::clone(self.node(edit, id)?);
+        let schema = schema::lookup(&node.op).ok_or_else(|| PatchError::UnknownOp { edit, op: node.op.clone() })?;
+        let wrong = |problem| PatchError::Argument { edit, op: node.op.clone(), argument: name.to_owned(), problem };
+        let argument = schema.argument(name).ok_or(wrong("does not exist"))?;
+        if argument.written {
+            return Err(wrong("is written to"));
+        }
+        let arg = self.argument(edit, schema, argument, operand)?;
+        let mut changed = Node::clone(&node);
+        let old = match changed.inputs.iter_mut().find(|input| input.name == name) {
+            Some(input) => std::mem::replace(&mut input.arg, arg),
+            None => {
+                // Given by name, so that it needs no place among the positional ones.
+                changed.inputs.push(NodeInput { name: name.to_owned(), arg, keyword: true });
+                Argument::Literal(Literal::None)
+            }
+        };
+        self.check_outputs(edit, &node, &changed)?;
+        self.loose.extend(old.values());
+        self.nodes.insert(id, Arc::new(changed));
+        self.touched.insert(id);
+        Ok(())
+    }
+
+    /// With its new arguments the node gives what it gave before.
+    fn check_outputs(&self, edit: usize, node: &Node, changed: &Node) -> Result<(), PatchError> {
+        let outputs: Vec<&TensorMeta> = node.output_values().filter_map(|value| self.tensor(value)).collect();
+        let same_operands = node.inputs.len() == changed.inputs.len()
+            && node.inputs.iter().zip(&changed.inputs).all(|(was, is)| self.same_tensors(&was.arg, &is.arg));
+        if same_operands {
+            return Ok(());
+        }
+        let inferred = shapes::infer(&changed.op, &self.shape_arguments(&changed.inputs))
+            .map_err(|source| PatchError::Shape { edit, source })?;
+        if inferred.len() != outputs.len() {
+            return Err(metadata(edit, &node.name, inferred.len(), "outputs", outputs.len()));
+        }
+        for (was, is) in outputs.iter().zip(&inferred) {
+            check_meta(edit, &node.name, is, was)?;
+        }
+        Ok(())
+    }
+
+    /// True when two arguments are the same, or tensors with the same metadata.
+    fn same_tensors(&self, a: &Argument, b: &Argument) -> bool {
+        match (a, b) {
+            (Argument::Value(a), Argument::Value(b)) => match (self.tensor(*a), self.tensor(*b)) {
+                (Some(a), Some(b)) => difference(a, b).is_none(),
+                _ => a == b,
+            },
+            _ => a == b,
+        }
+    }
+
+    fn delete(&mut self, edit: usize, id: NodeId) -> Result<(), PatchError> {
+        let node = Arc::clone(self.node(edit, id)?);
+        if !alias::is_pure(&node) {
+            return Err(PatchError::Effect {
+                edit,
+                op: node.op.clone(),
+                effect: "may do more than compute its outputs",
+            });
+        }
+        if let Some(value) = node.output_values().find(|value| !self.is_unused(*value)) {
+            return Err(PatchError::StillUsed { edit, node: node.name.clone(), value: self.value_name(value) });
+        }
+        self.remove(&node);
+        Ok(())
+    }
+
+    fn remove(&mut self, node: &Node) {
+        self.nodes.remove(&node.id);
+        self.order.retain(|id| *id != node.id);
+        for value in node.output_values() {
+            self.values.remove(&value);
+        }
+        self.loose.extend(node.input_values());
+    }
+
+    // ----- after all edits
+
+    /// Removes what nothing uses any more: pure nodes whose outputs lost their last use in this patch, and
+    /// constants that it made in vain. Parameters and inputs stay.
+    fn remove_dead(&mut self) {
+        while let Some(value) = self.loose.pop() {
+            let Some(found) = self.values.get(&value) else { continue };
+            match &found.source {
+                ValueSource::Node { node, .. } => {
+                    let Some(node) = self.nodes.get(node).map(Arc::clone) else { continue };
+                    let whole = !node.outputs.iter().any(|output| matches!(output, NodeOutput::Opaque(_)));
+                    if whole && alias::is_pure(&node) && node.output_values().all(|value| self.is_unused(value)) {
+                        self.remove(&node);
+                    }
+                }
+                ValueSource::Constant(_) if self.is_unused(value) => {
+                    let before = self.constants.len();
+                    self.constants.retain(|added| added.value != value);
+                    if self.constants.len() < before {
+                        self.inputs.retain(|input| *input != value);
+                        self.values.remove(&value);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Graph outputs keep their names: a made value that replaced one gets its name, and so does its node.
+    fn move_names(&mut self) {
+        for (old, new) in std::mem::take(&mut self.taken_over) {
+            // What was replaced twice passes its name on to the last.
+            if !self.outputs.iter().any(|output| output.value() == Some(new)) {
+                continue;
+            }
+            let Some(before) = self.program.graph().value(old).map(|value| value.name.clone()) else { continue };
+            if self.values.contains_key(&old) {
+                let producer = self.producer(old);
+                let base = producer.as_ref().map_or("value", |node| alias::base_name(&node.op)).to_owned();
+                let name = self.new_name(&base);
+                self.rename(old, &name);
+            }
+            self.rename(new, &before);
+        }
+    }
+
+    fn producer(&self, value: ValueId) -> Option<Arc<Node>> {
+        match self.values.get(&value)?.source {
+            ValueSource::Node { node, .. } => self.nodes.get(&node).map(Arc::clone),
+            _ => None,
+        }
+    }
+
+    fn rename(&mut self, value: ValueId, name: &str) {
+        let Some(old) = self.values.get(&value).map(Arc::clone) else { return };
+        self.values.insert(value, Arc::new(Value { name: name.to_owned(), ..Value::clone(&old) }));
+        if let Some(node) = self.producer(value).filter(|node| node.name == old.name) {
+            self.nodes.insert(node.id, Arc::new(Node { name: name.to_owned(), ..Node::clone(&node) }));
+            self.touched.insert(node.id);
+        }
+    }
+
+    /// The parts of the new program, checked.
+    fn finish(self) -> Result<Parts, PatchError> {
+        let mut names = HashSet::new();
+        for value in self.values.values() {
+            if !names.insert(value.name.as_str()) {
+                return Err(PatchError::Undo { problem: format!("the name `{}` is taken", value.name) });
+            }
+        }
+        let mut made: HashSet<ValueId> = self
+            .values
+            .values()
+            .filter(|value| !matches!(value.source, ValueSource::Node { .. }))
+            .map(|value| value.id)
+            .collect();
+        let mut nodes = Vec::with_capacity(self.order.len());
+        for id in &self.order {
+            let Some(node) = self.nodes.get(id) else { continue };
+            for value in node.input_values() {
+                if !made.contains(&value) {
+                    return Err(self.order_error(node, value));
+                }
+            }
+            // Outputs kept as read define values too.
+            let opaque = node.outputs.iter().any(|output| matches!(output, NodeOutput::Opaque(_)));
+            if opaque {
+                let own = |value: &&Arc<Value>| matches!(value.source, ValueSource::Node { node, .. } if node == *id);
+                made.extend(self.values.values().filter(own).map(|value| value.id));
+            }
+            made.extend(node.output_values());
+            nodes.push(Arc::clone(node));
+        }
+        if let Some(value) = self.outputs.iter().filter_map(GraphOutput::value).find(|value| !made.contains(value)) {
+            let (node, value) = ("the graph's output".to_owned(), self.value_name(value));
+            return Err(PatchError::Order { node, value, problem: "after it is removed" });
+        }
+        let graph = Graph::new(nodes, self.values, self.inputs, self.outputs);
+        Ok(Parts { graph, constants: self.constants, next_node: self.next_node, next_value: self.next_value })
+    }
+
+    fn order_error(&self, node: &Node, value: ValueId) -> PatchError {
+        let problem = if self.values.contains_key(&value) { "before it is made" } else { "after it is removed" };
+        let name = match self.values.get(&value) {
+            Some(value) => value.name.clone(),
+            None => self.program.graph().value(value).map_or_else(|| value.to_string(), |value| value.name.clone()),
+        };
+        PatchError::Order { node: node.name.clone(), value: name, problem }
+    }
+}
+
+/// Metadata of a new node: the user's lines of the node it is placed before, and who made it.
+fn new_metadata(anchor: &Node, origin: &str) -> Map<String, Json> {
+    let mut metadata = Map::new();
+    for key in ["stack_trace", "nn_module_stack"] {
+        if let Some(value) = anchor.metadata.get(key) {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    // torch keeps `custom` through lowering, and drops what it does not know.
+    metadata.insert("custom".to_owned(), json!({ ORIGIN_KEY: origin }).to_string().into());
+    metadata.insert(ORIGIN_KEY.to_owned(), origin.into());
+    metadata
+}
+
+/// Replaces the value in an argument; false when it is mentioned where it cannot be replaced.
+fn replace_in(argument: &mut Argument, value: ValueId, by: ValueId) -> bool {
+    let swap = |slot: &mut ValueId| {
+        if *slot == value {
+            *slot = by;
+        }
+    };
+    match argument {
+        Argument::Literal(_) => {}
+        Argument::Value(slot) => swap(slot),
+        Argument::Values(slots) => slots.iter_mut().for_each(swap),
+        Argument::OptionalValues(slots) => slots.iter_mut().flatten().for_each(swap),
+        Argument::SymInts(items) => {
+            for item in items {
+                if let super::super::SymIntArgument::Value(slot) = item {
+                    swap(slot);
+                }
+            }
+        }
+        Argument::Opaque { mentions, .. } => return !mentions.contains(&value),
+    }
+    true
+}
+
+fn metadata(
+    edit: usize,
+    subject: &str,
+    found: impl std::fmt::Display,
+    what: &str,
+    expected: impl std::fmt::Display,
+) -> PatchError {
+    PatchError::Metadata {
+        edit,
+        subject: format!("`{subject}`"),
+        found: format!("{found} {what}"),
+        expected: expected.to_string(),
+    }
+}
+
+fn check_meta(edit: usize, subject: &str, found: &TensorMeta, expected: &TensorMeta) -> Result<(), PatchError> {
+    match difference(found, expected) {
+        None => Ok(()),
+        Some((found, expected)) => Err(PatchError::Metadata { edit, subject: format!("`{subject}`"), found, expected }),
+    }
+}
+
+/// What differs between two tensors for a reader: element type, sizes, or strides where they matter.
+pub(super) fn difference(found: &TensorMeta, expected: &TensorMeta) -> Option<(String, String)> {
+    if found.dtype != expected.dtype {
+        let name = |meta: &TensorMeta| format!("element type {}", meta.dtype.torch_name());
+        return Some((name(found), name(expected)));
+    }
+    let alike = |a: &[super::super::Dim], b: &[super::super::Dim]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
+    };
+    if !alike(&found.sizes, &expected.sizes) {
+        return Some((
+            format!("sizes {}", shapes::show(&found.sizes)),
+            format!("sizes {}", shapes::show(&expected.sizes)),
+        ));
+    }
+    if !shapes::same_strides(&found.sizes, &found.strides, &expected.strides) {
+        return Some((
+            format!("strides {}", shapes::show(&found.strides)),
+            format!("strides {}", shapes::show(&expected.strides)),
+        ));
+    }
+    None
+}
