@@ -4,4 +4,4 @@ mod binary;
 mod sandbox;
 
 pub use binary::{binary, profile, workspace};
-pub use sandbox::{Ran, Sandbox};
+pub use sandbox::{Ran, Sandbox, make_executable};
