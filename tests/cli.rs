@@ -13,9 +13,13 @@ mod doctor;
 mod generated;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/optimize.rs"]
+mod optimize;
 #[path = "cli/output.rs"]
 mod output;
 #[path = "cli/project_file.rs"]
 mod project_file;
 #[path = "cli/reports.rs"]
 mod reports;
+#[path = "cli/rules.rs"]
+mod rules;

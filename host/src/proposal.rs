@@ -91,6 +91,7 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         helper: Helper::current()?,
     })?;
     let mut set = RuleSet::default();
+    let mut known: Vec<String> = Vec::new();
     let mut add = |set: &mut RuleSet, label: &str, bytes: &[u8], unsigned: bool| match bench
         .clock
         .child(|| sandbox.load(label, bytes))
@@ -124,9 +125,9 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
             add(&mut set, &path.display().to_string(), &fs::read(&path)?, true);
         }
     }
-    let known = |id: &String| set.rules.iter().any(|rule| rule.id().eq_ignore_ascii_case(id));
-    for id in settings.rules.only.iter().filter(|id| !known(id)) {
-        bench.progress.warning(&format!("There is no rule `{id}`"));
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    for id in settings.rules.unknown(&known) {
+        bench.progress.warning(&format!("There is no rule `{id}`; `delegate-doctor rules list` shows those there are"));
     }
     Ok(set)
 }

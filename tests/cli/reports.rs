@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dd_tests::{Sandbox, workspace};
+use dd_tests::{Ran, Sandbox, make_executable, workspace};
 
 fn fixture(name: &str) -> PathBuf {
     workspace().join("tests/fixtures/reports/v1").join(format!("{name}.json"))
@@ -26,6 +26,31 @@ fn a_run_is_found_by_its_folder_its_report_and_its_model() {
     assert!(by_folder.contains("REPAIRS_ACCEPTED"), "{by_folder}");
     assert_eq!(by_folder, show("delegate-doctor-runs/net-2/report.json"));
     assert_eq!(by_folder, show("some/where/net.py"), "the newest run with a report");
+}
+
+#[test]
+fn the_page_is_one_file_and_opens_in_the_browser_that_is_named() {
+    let sandbox = with_run("accepted", "run");
+    let page = sandbox.run(["report", "run", "--format", "html"]).good().stdout;
+    assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"), "{:.80}", page);
+    assert!(!sandbox.work().join("run/report.html").exists(), "`--format` writes to stdout only");
+    let browser = sandbox.write("browser", "#!/bin/sh\necho \"$1\" > opened\n");
+    make_executable(&browser);
+    let mut command = sandbox.command(["report", "run", "--open"]);
+    command.env("BROWSER", &browser);
+    let ran = Ran::of(command).good();
+    assert_eq!(ran.stdout, "");
+    assert_eq!(fs_err::read_to_string(sandbox.work().join("opened")).expect("opened").trim(), "run/report.html");
+    assert_eq!(fs_err::read_to_string(sandbox.work().join("run/report.html")).expect("page"), page);
+}
+
+#[test]
+fn without_a_display_the_page_is_written_and_its_place_is_told() {
+    let sandbox = with_run("accepted", "run");
+    let ran = sandbox.run(["report", "run", "--open"]);
+    assert_eq!(ran.code(), 2);
+    assert!(ran.stderr.contains("hint: Open it yourself: `run/report.html`"), "{}", ran.stderr);
+    assert!(sandbox.work().join("run/report.html").exists());
 }
 
 #[test]

@@ -6,4 +6,4 @@ mod sandbox;
 
 pub use binary::{binary, profile, workspace};
 pub use python::{PYTHON, python};
-pub use sandbox::{Ran, Sandbox};
+pub use sandbox::{Ran, Sandbox, make_executable};

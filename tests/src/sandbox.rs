@@ -133,3 +133,12 @@ impl Ran {
         ))
     }
 }
+
+/// Lets a file that a test wrote be run.
+///
+/// # Panics
+/// When it cannot be changed.
+pub fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+}

@@ -142,7 +142,7 @@ mod tests {
         let path = std::env::join_paths(["own", "linked", "plain", "real"].map(|name| folder.path().join(name)))
             .expect("path");
         let passed = [identity(&own).expect("identity")];
-        assert_eq!(candidates(&path, &passed), [real.clone()]);
+        assert_eq!(candidates(&path, &passed), std::slice::from_ref(&real));
         assert_eq!(candidates(&path, &[]), [own, linked, real]);
     }
 }

@@ -5,14 +5,17 @@
 //! struct and a `run` function, a variant of [`Command`], a line in the `match` of [`run`], and
 //! `cargo xtask docs` for the reference.
 
+mod browser;
 mod completions;
 mod disk_copier;
 mod doctor;
 mod explain;
 mod finished_run;
 mod man;
+mod optimize;
 mod reference;
 mod report;
+mod rules;
 mod setup;
 mod version;
 
@@ -81,8 +84,10 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Optimize(Box<optimize::Arguments>),
     Report(report::Arguments),
     Explain(explain::Arguments),
+    Rules(rules::Arguments),
     Setup(setup::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -157,8 +162,10 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         // These need nothing but the definitions in this folder, so nothing else can make them fail.
         Command::Completions(arguments) => completions::run(&arguments, printer),
         Command::Man(arguments) => man::run(&arguments, printer),
+        Command::Optimize(arguments) => optimize::run(*arguments, &context(python, printer)?),
         Command::Report(arguments) => report::run(&arguments, &context(python, printer)?),
         Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
+        Command::Rules(arguments) => rules::run(&arguments, &context(python, printer)?),
         Command::Setup(arguments) => setup::run(&arguments, &context(python, printer)?),
         Command::Doctor(arguments) => doctor::run(&arguments, &context(python, printer)?),
     }

@@ -19,6 +19,11 @@ pub struct Folders {
 const NAME: &str = "delegate-doctor";
 
 impl Folders {
+    /// Where the sandbox keeps compiled rules.
+    pub fn compiled_rules(&self) -> PathBuf {
+        self.cache.join("compiled-rules")
+    }
+
     /// `DELEGATE_DOCTOR_HOME`, or the XDG folders, or their defaults in the home folder.
     ///
     /// # Errors

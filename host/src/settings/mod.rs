@@ -106,10 +106,12 @@ pub struct RuleChoice {
 }
 
 impl RuleChoice {
-    /// True when a rule with this id takes part. Ids are compared without regard to case.
-    pub fn includes(&self, id: &str) -> bool {
+    /// True when a rule with this id takes part; a preview rule only does when it is named. Ids are
+    /// compared without regard to case.
+    pub fn includes(&self, id: &str, preview: bool) -> bool {
         let listed = |ids: &[String]| ids.iter().any(|other| other.eq_ignore_ascii_case(id));
-        (self.only.is_empty() || listed(&self.only)) && !listed(&self.skip)
+        let chosen = if self.only.is_empty() { !preview } else { listed(&self.only) };
+        chosen && !listed(&self.skip)
     }
 
     /// Chosen or skipped ids that no rule in `known` has: mistyped ones.
@@ -463,10 +465,12 @@ mod tests {
     fn rules_are_chosen_without_regard_to_case() {
         let choice =
             RuleChoice { only: vec!["dd-001".into(), "DD-002".into()], skip: vec!["dd-002".into()], folders: vec![] };
-        assert!(choice.includes("DD-001"));
-        assert!(!choice.includes("DD-002"));
-        assert!(!choice.includes("DD-003"));
-        assert!(RuleChoice::default().includes("DD-003"));
+        assert!(choice.includes("DD-001", false));
+        assert!(choice.includes("DD-001", true), "a preview rule that is named takes part");
+        assert!(!choice.includes("DD-002", false));
+        assert!(!choice.includes("DD-003", false));
+        assert!(RuleChoice::default().includes("DD-003", false));
+        assert!(!RuleChoice::default().includes("DD-003", true));
         assert_eq!(choice.unknown(&["dd-001", "dd-003"]), ["DD-002", "dd-002"]);
     }
 }

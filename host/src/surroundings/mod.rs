@@ -7,6 +7,7 @@
 mod machine;
 mod places;
 mod python;
+mod rules;
 mod runner;
 mod terminal;
 
@@ -80,6 +81,7 @@ pub fn examine(common: &Common) -> Vec<Diagnosis> {
     let (environment, diagnoses) = python::examine(common);
     found.extend(diagnoses);
     found.extend(runner::examine(environment.as_ref(), &common.folders.cache));
+    found.push(rules::examine());
     found.extend(places::examine(common));
     found.extend(machine::examine());
     found.push(terminal::examine());

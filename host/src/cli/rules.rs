@@ -1,0 +1,201 @@
+//! `rules list`: the rules that would take part in a run.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::{Context, Format};
+use crate::hint::Hint as _;
+use crate::output::{Exit, Failure, Talk, style, styled};
+use crate::progress::{Progress as _, Unit};
+use crate::registry;
+use crate::sandbox::contract::{Numerics, Stability};
+use crate::sandbox::{Helper, Limits, Options, Sandbox};
+
+/// Work with repair rules
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules list")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+}
+
+/// List the rules with what they promise
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "List the rules with what they promise.\n\n\
+        An exact rule gives the same bits, a tolerant one the same up to rounding, a corrective one repairs what \
+        lowering got wrong. A preview rule takes part only when `optimize --only` names it.",
+    after_help = "\
+Examples:
+  delegate-doctor rules list
+  delegate-doctor rules list --verbose       With what they look at and their full hashes
+  delegate-doctor rules list --format json   Everything they say about themselves"
+)]
+struct List {
+    /// How to show the result
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+/// The JSON form; version 1.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    version: u32,
+    rules: Vec<Row>,
+}
+
+/// A rule.
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    version: String,
+    contract: String,
+    sha256: String,
+    bytes: usize,
+    origin: &'static str,
+    #[serde(flatten)]
+    told: Told,
+}
+
+/// What it says about itself, or why it could not be asked.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told {
+    Manifest {
+        title: String,
+        summary: String,
+        class: &'static str,
+        stability: &'static str,
+        /// ops that it looks at
+        operators: Vec<String>,
+        /// reasons for which it leaves a site alone
+        reasons: Vec<Reason>,
+    },
+    Failed {
+        error: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Reason {
+    code: String,
+    summary: String,
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
+    match &arguments.command {
+        Command::List(arguments) => list(arguments, context),
+    }
+}
+
+fn list(arguments: &List, context: &Context) -> Result<Exit, Failure> {
+    let rules = rules(context)?;
+    let broken = rules.iter().any(|rule| matches!(rule.told, Told::Failed { .. }));
+    let written = match arguments.format {
+        Format::Text => context.printer.data(&text(&rules, context.printer.talk() == Talk::Verbose)),
+        Format::Json => context.printer.json(&Document { schema: "delegate-doctor/rules", version: 1, rules }),
+    };
+    Exit::of_write(written)?;
+    Ok(if broken { Exit::Failed } else { Exit::Answered })
+}
+
+fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
+    let helper =
+        Helper::current().map_err(|error| Failure::with_cause("Failed to find this program's own file", error))?;
+    let cache = Some(context.common.folders.compiled_rules());
+    let sandbox = Sandbox::new(Options { limits: Limits::default(), cache, helper })?;
+    let components = registry::bundled()?;
+    let progress = context.printer.progress();
+    // Only the first time takes long enough to be seen: then every rule is compiled.
+    let step = (context.printer.talk() == Talk::Normal).then(|| progress.step("Loading rules"));
+    let total = components.len() as u64;
+    let mut rows = Vec::new();
+    for (done, component) in (0..).zip(components) {
+        if let Some(step) = &step {
+            step.advance(done, total, Unit::Items);
+        }
+        let told = match sandbox.load(&component.name(), &component.bytes) {
+            Ok(rule) => told(&rule),
+            Err(error) => {
+                context.printer.warning(&error.to_string());
+                if let Some(hint) = error.hint() {
+                    context.printer.hint(&hint);
+                }
+                Told::Failed { error: error.reason }
+            }
+        };
+        rows.push(Row {
+            id: component.id,
+            version: component.version.to_string(),
+            contract: component.contract.to_string(),
+            sha256: component.sha256,
+            bytes: component.bytes.len(),
+            origin: "bundled",
+            told,
+        });
+    }
+    Ok(rows)
+}
+
+fn told(rule: &crate::sandbox::Rule) -> Told {
+    let manifest = rule.manifest();
+    let mut operators: Vec<String> = manifest.anchors.iter().flat_map(|anchor| anchor.ops.clone()).collect();
+    operators.sort();
+    operators.dedup();
+    Told::Manifest {
+        title: manifest.title.clone(),
+        summary: manifest.summary.clone(),
+        class: match manifest.numerics {
+            Numerics::Exact => "exact",
+            Numerics::Tolerant(_) => "tolerant",
+            Numerics::Corrective(_) => "corrective",
+        },
+        stability: match manifest.stability {
+            Stability::Preview => "preview",
+            Stability::Stable => "stable",
+        },
+        operators,
+        reasons: manifest
+            .codes
+            .iter()
+            .map(|reason| Reason { code: reason.code.clone(), summary: reason.summary.clone() })
+            .collect(),
+    }
+}
+
+fn text(rules: &[Row], everything: bool) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for Row { id, version, contract, sha256, bytes, origin, told } in rules {
+        let name = styled(style::HEADING, format_args!("{id} {version}"));
+        match told {
+            Told::Manifest { title, summary, class, stability, operators, reasons } => {
+                let _ = writeln!(text, "{name}  {title}");
+                let short = sha256.get(..12).unwrap_or(sha256);
+                let hash = if everything { sha256 } else { short };
+                let _ = writeln!(text, "  {class}, {stability}, {origin}, contract {contract}, sha256 {hash}");
+                if everything {
+                    let _ = writeln!(text, "  {bytes} bytes\n  {summary}\n  looks at {}", operators.join(", "));
+                    for Reason { code, summary } in reasons {
+                        let _ = writeln!(text, "  declines as {code}: {summary}");
+                    }
+                }
+            }
+            Told::Failed { error } => {
+                let _ = writeln!(text, "{name}  {}", styled(style::ERROR, "cannot be used"));
+                let _ = writeln!(text, "  {error}");
+            }
+        }
+    }
+    text
+}
