@@ -97,9 +97,9 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         .child(|| sandbox.load(label, bytes))
     {
         Ok(rule) => {
-            let asked = settings.rules.only.iter().any(|id| id.eq_ignore_ascii_case(rule.id()));
-            let ready = rule.manifest().stability == Stability::Stable || asked || unsigned;
-            if settings.rules.includes(rule.id()) && ready {
+            known.push(rule.id().to_owned());
+            let preview = rule.manifest().stability == Stability::Preview && !unsigned;
+            if settings.rules.includes(rule.id(), preview) {
                 if unsigned {
                     bench.progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
                 }

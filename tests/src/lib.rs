@@ -1,9 +1,12 @@
-//! What the tests of this package share: the built binaries, a sandbox to run them in.
+//! What the tests of this package share: the built binaries, a sandbox to run them in,
+//! rules as components.
 
 mod binary;
 mod python;
+mod rules;
 mod sandbox;
 
 pub use binary::{binary, profile, workspace};
 pub use python::{PYTHON, python};
+pub use rules::{bundled_rule, host_site, rule_sandbox, sdk_verdict, test_rule, test_rule_bytes};
 pub use sandbox::{Ran, Sandbox, make_executable};

@@ -254,6 +254,8 @@ impl<'a> Checker<'a> {
             (schema::Kind::OptionalTensors, Operand::OptionalValues(values)) => {
                 tensors(&values.iter().flatten().copied().collect::<Vec<_>>())
             }
+            // A number may stand for a tensor operand, as in `x * 1`.
+            (schema::Kind::Tensor, Operand::Literal(Literal::Int(_) | Literal::Float(_) | Literal::Bool(_))) => Ok(()),
             (kind, Operand::Literal(literal)) if kind.accepts(literal) => Ok(()),
             _ => Err(wrong()),
         }

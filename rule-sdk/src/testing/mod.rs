@@ -31,6 +31,11 @@ pub fn site<R: Rule>(graph: &str) -> contract::Site {
     parsed.site(&crate::describe::<R>()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The manifest as the component gives it.
+pub fn manifest<R: Rule>() -> contract::Manifest {
+    crate::describe::<R>()
+}
+
 /// The rule's verdict on a graph.
 ///
 /// # Panics
