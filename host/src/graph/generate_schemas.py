@@ -26,7 +26,7 @@ def line(schema):
     if schema.name.split("::")[0] not in NAMESPACES or any(argument.is_out for argument in schema.arguments):
         return None
     types = [str(item.type) for item in [*schema.arguments, *schema.returns]]
-    if not any("Tensor" in kind for kind in types) or UNSUPPORTED.search(text):
+    if not any("Tensor" in kind for kind in types) or UNSUPPORTED.search(text.partition("(")[2]):
         return None
     try:
         tags = overload(schema).tags

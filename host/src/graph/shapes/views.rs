@@ -388,6 +388,11 @@ fn part(
     Ok(output)
 }
 
+/// `number / by`, rounded up, for numbers that are not negative.
+fn divided_up(number: i64, by: i64) -> i64 {
+    number / by + i64::from(number % by != 0)
+}
+
 pub(super) fn slice(call: &Call<'_>) -> Outputs {
     let tensor = call.tensor("self")?;
     if tensor.sizes.is_empty() {
@@ -409,7 +414,7 @@ pub(super) fn slice(call: &Call<'_>) -> Outputs {
     let clamp = |at: i64, least: i64| (if at < 0 { at.saturating_add(size) } else { at }).clamp(least, size);
     let start = clamp(start, 0);
     let end = clamp(end, start);
-    let count = (end - start + step - 1) / step;
+    let count = divided_up(end - start, step);
     Ok(vec![part(call, tensor, axis, start, Dim::Fixed(count), step)?])
 }
 
@@ -515,7 +520,7 @@ fn even_parts(call: &Call<'_>, tensor: &TensorMeta, axis: usize, total: i64, siz
             Err(call.invalid("the parts have no size"))
         };
     }
-    let count = ((total + size - 1) / size).max(1);
+    let count = divided_up(total, size).max(1);
     if count > MOST_PARTS {
         return Err(call.invalid("too many parts"));
     }
@@ -541,7 +546,7 @@ pub(super) fn chunk(call: &Call<'_>) -> Outputs {
     if total == 0 {
         return parts(call, tensor, axis, &vec![0; usize::try_from(chunks).unwrap_or(1)]);
     }
-    even_parts(call, tensor, axis, total, (total + chunks - 1) / chunks)
+    even_parts(call, tensor, axis, total, divided_up(total, chunks))
 }
 
 pub(super) fn split_with_sizes(call: &Call<'_>) -> Outputs {
