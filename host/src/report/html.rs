@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, HtmlEscape, UndefinedBehavior};
 use sha2::{Digest as _, Sha256};
 
 use super::model::Report;
@@ -65,6 +65,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
             _ => minijinja::escape_formatter(out, state, value),
         }
     });
+    environment.add_filter("prose", prose);
     for (name, source) in TEMPLATES {
         environment.add_template(name, source)?;
     }
@@ -76,6 +77,23 @@ pub fn render(report: &Report) -> Result<String, Error> {
         script_hash => Value::from_safe_string(base64(&Sha256::digest(SCRIPT.as_bytes()))),
         data => Value::from_safe_string(script_json(report)?),
     })?)
+}
+
+/// Prose with its `literals` set as code.
+fn prose(text: &str) -> Value {
+    let shown = visible::lines(text);
+    let mut html = String::with_capacity(shown.len() + 32);
+    let pieces: Vec<&str> = shown.split('`').collect();
+    for (number, piece) in pieces.iter().enumerate() {
+        let escaped = HtmlEscape(piece);
+        match number % 2 {
+            0 => html.push_str(&escaped.to_string()),
+            // A back-tick without a partner is only a back-tick.
+            _ if number + 1 == pieces.len() => html.push_str(&format!("`{escaped}")),
+            _ => html.push_str(&format!("<code>{escaped}</code>")),
+        }
+    }
+    Value::from_safe_string(html)
 }
 
 /// JSON that can stand inside a `<script>` element: no character in it can end the element, begin a comment
@@ -137,6 +155,14 @@ mod tests {
     fn base64_is_the_usual_one() {
         let coded = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
         assert_eq!(coded, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
+    }
+
+    #[test]
+    fn literals_in_prose_are_code_and_nothing_else_is_markup() {
+        let html = |text: &str| prose(text).to_string();
+        assert_eq!(html("use `F.pad` <b>"), "use <code>F.pad</code> &lt;b&gt;");
+        assert_eq!(html("one ` alone"), "one ` alone");
+        assert_eq!(html("`<i>` and `"), "<code>&lt;i&gt;</code> and `");
     }
 
     #[test]

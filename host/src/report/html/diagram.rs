@@ -11,9 +11,10 @@ use crate::report::layout;
 use crate::report::model::{DiagramNode, NodeRole, Placement, Subgraph};
 use crate::report::wording;
 
-const BOX_WIDTH: f64 = 244.0;
-const BOX_HEIGHT: f64 = 58.0;
-const END_HEIGHT: f64 = 40.0;
+/// Bounds of the width of boxes, which all have the same.
+const BOX_WIDTH: (f64, f64) = (140.0, 244.0);
+const LINE: f64 = 15.0;
+const PADDING: f64 = 7.0;
 const SLOT_WIDTH: f64 = 14.0;
 const GAP_X: f64 = 18.0;
 const GAP_Y: f64 = 26.0;
@@ -31,6 +32,8 @@ const DRAWN: usize = 60;
 pub(super) struct Drawing {
     pub(super) width: f64,
     pub(super) height: f64,
+    /// narrower than this its text cannot be read
+    pub(super) least: f64,
     pub(super) boxes: Vec<Placed>,
     /// path data of arrows, each ending above its box
     pub(super) arrows: Vec<String>,
@@ -49,12 +52,19 @@ pub(super) struct Placed {
     pub(super) height: f64,
     /// role, for the style sheet
     pub(super) role: &'static str,
-    /// role and placement as shown; empty for what merely stays
-    pub(super) tag: String,
-    pub(super) op: String,
-    pub(super) detail: String,
+    pub(super) lines: Vec<Line>,
     /// everything about the node
     pub(super) title: String,
+}
+
+/// A line of text in a box.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Line {
+    /// `tag`, `op` or `detail`, for the style sheet
+    pub(super) class: &'static str,
+    /// base line
+    pub(super) y: f64,
+    pub(super) text: String,
 }
 
 /// A place in a layer: a box or an arrow passing by.
@@ -65,9 +75,9 @@ enum Slot {
 }
 
 impl Slot {
-    fn width(self) -> f64 {
+    fn width(self, of_box: f64) -> f64 {
         match self {
-            Self::Node(_) => BOX_WIDTH,
+            Self::Node(_) => of_box,
             Self::Passing(_) => SLOT_WIDTH,
         }
     }
@@ -183,37 +193,37 @@ fn is_end(node: &DiagramNode) -> bool {
     matches!(node.role, NodeRole::Input | NodeRole::Output | NodeRole::Constant)
 }
 
-fn height(node: &DiagramNode) -> f64 {
-    if is_end(node) { END_HEIGHT } else { BOX_HEIGHT }
-}
-
 fn place(nodes: &[DiagramNode], edges: &[(usize, usize)], rows: &[Vec<Slot>], words: String) -> Drawing {
-    let row_width =
-        |row: &[Slot]| row.iter().map(|slot| slot.width()).sum::<f64>() + GAP_X * count(row.len().saturating_sub(1));
+    let mut boxes: Vec<Placed> = nodes.iter().map(boxed).collect();
+    let of_box = boxes.iter().map(|placed| placed.width).fold(BOX_WIDTH.0, f64::max).min(BOX_WIDTH.1);
+    for placed in &mut boxes {
+        placed.width = of_box;
+    }
+    let row_width = |row: &[Slot]| {
+        row.iter().map(|slot| slot.width(of_box)).sum::<f64>() + GAP_X * count(row.len().saturating_sub(1))
+    };
     let inner = rows.iter().map(|row| row_width(row)).fold(0.0, f64::max);
     let width = inner + 2.0 * MARGIN;
-    let mut boxes: Vec<Option<Placed>> = vec![None; nodes.len()];
     let mut passes: HashMap<usize, Vec<(f64, f64, f64)>> = HashMap::new();
     let mut y = MARGIN;
     for row in rows {
-        let tallest = row
-            .iter()
-            .map(|slot| match slot {
-                Slot::Node(node) => nodes.get(*node).map_or(0.0, height),
-                Slot::Passing(_) => 0.0,
-            })
-            .fold(0.0, f64::max);
+        let height_of = |slot: &Slot| match slot {
+            Slot::Node(node) => boxes.get(*node).map_or(0.0, |placed| placed.height),
+            Slot::Passing(_) => 0.0,
+        };
+        let tallest = row.iter().map(height_of).fold(0.0, f64::max);
         let mut x = MARGIN + (inner - row_width(row)) / 2.0;
         for slot in row {
             match slot {
                 Slot::Node(at) => {
-                    if let (Some(node), Some(placed)) = (nodes.get(*at), boxes.get_mut(*at)) {
-                        *placed = Some(boxed(node, x, y + (tallest - height(node)) / 2.0));
+                    if let Some(placed) = boxes.get_mut(*at) {
+                        placed.x = x;
+                        placed.y = y + (tallest - placed.height) / 2.0;
                     }
                 }
                 Slot::Passing(edge) => passes.entry(*edge).or_default().push((x + SLOT_WIDTH / 2.0, y, y + tallest)),
             }
-            x += slot.width() + GAP_X;
+            x += slot.width(of_box) + GAP_X;
         }
         y += tallest + GAP_Y;
     }
@@ -221,12 +231,12 @@ fn place(nodes: &[DiagramNode], edges: &[(usize, usize)], rows: &[Vec<Slot>], wo
         .iter()
         .enumerate()
         .filter_map(|(number, (from, to))| {
-            let (from, to) = (boxes.get(*from)?.as_ref()?, boxes.get(*to)?.as_ref()?);
+            let (from, to) = (boxes.get(*from)?, boxes.get(*to)?);
             Some(arrow(from, to, passes.get(&number).map_or(&[], Vec::as_slice)))
         })
         .collect();
     let height = (y - GAP_Y + MARGIN).max(2.0 * MARGIN);
-    Drawing { width, height, boxes: boxes.into_iter().flatten().collect(), arrows, words, listed: false }
+    Drawing { width, height, least: (width * 0.7).round(), boxes, arrows, words, listed: false }
 }
 
 fn arrow(from: &Placed, to: &Placed, passes: &[(f64, f64, f64)]) -> String {
@@ -246,7 +256,8 @@ fn arrow(from: &Placed, to: &Placed, passes: &[(f64, f64, f64)]) -> String {
     path
 }
 
-fn boxed(node: &DiagramNode, x: f64, y: f64) -> Placed {
+/// A box with its text, at no place yet.
+fn boxed(node: &DiagramNode) -> Placed {
     let place = match node.placement {
         Some(Placement::Delegated) => "in XNNPACK",
         Some(Placement::Fallback) => "portable kernel",
@@ -254,25 +265,26 @@ fn boxed(node: &DiagramNode, x: f64, y: f64) -> Placed {
     };
     let role = wording::role(node.role);
     let tag = match (node.role, place) {
+        (NodeRole::Input | NodeRole::Output, _) => String::new(),
         (NodeRole::Kept, place) => place.to_owned(),
-        (NodeRole::Removed | NodeRole::Added, "") => role.to_owned(),
-        (NodeRole::Removed | NodeRole::Added, place) => format!("{role}, {place}"),
-        _ => role.to_owned(),
+        (_, "") => role.to_owned(),
+        (_, place) => format!("{role}, {place}"),
     };
-    let op = if is_end(node) { node.op.clone() } else { wording::short_op(&node.op).to_owned() };
-    let detail: Vec<&str> =
-        [node.arguments.as_str(), node.shape.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
-    Placed {
-        x,
-        y,
-        width: BOX_WIDTH,
-        height: height(node),
-        role,
-        op: layout::cut(&op, OP_LETTERS),
-        detail: layout::cut(&detail.join("  "), DETAIL_LETTERS),
-        title: format!("{tag}: {} {}", node.op, detail.join(", ")),
-        tag,
+    let op = if is_end(node) { &node.op } else { wording::short_op(&node.op) };
+    let told = [("tag", tag.as_str()), ("op", op), ("detail", &node.arguments), ("detail", &node.shape)];
+    let mut lines = Vec::new();
+    let mut y = PADDING;
+    let mut width = 0.0_f64;
+    for (class, text) in told.into_iter().filter(|(_, text)| !text.is_empty()) {
+        y += LINE;
+        let letters = if class == "op" { OP_LETTERS } else { DETAIL_LETTERS };
+        let text = layout::cut(text, letters);
+        width = width.max(count(layout::width(&text)) * if class == "op" { 7.9 } else { 6.7 } + 24.0);
+        lines.push(Line { class, y: y - 3.5, text });
     }
+    let title: Vec<&str> =
+        [role, place, &node.op, &node.arguments, &node.shape].into_iter().filter(|text| !text.is_empty()).collect();
+    Placed { x: 0.0, y: 0.0, width, height: y + PADDING, role, lines, title: title.join(", ") }
 }
 
 /// The nodes in order, as a sentence.
@@ -331,7 +343,7 @@ mod tests {
             "two rows are passed: {:?}",
             drawing.arrows
         );
-        assert!(drawing.width > BOX_WIDTH + SLOT_WIDTH);
+        assert!(drawing.width > BOX_WIDTH.0 + SLOT_WIDTH);
     }
 
     #[test]

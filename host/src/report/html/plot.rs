@@ -83,7 +83,7 @@ pub(super) fn samples(comparison: &Comparison) -> Option<Samples> {
         for (at, sample) in block.samples_ms.iter().enumerate().step_by(every).filter(|(_, sample)| sample.is_finite())
         {
             let x = left + slot * (0.12 + 0.76 * (count(at) + 0.5) / room);
-            path.push_str(&format!("M{x:.1} {:.1}h0", height(*sample)));
+            path.push_str(&format!("M{x:.1} {:.1}h.01", height(*sample)));
         }
     }
     let level = |value: f64, label: String| Level { y: height(value), top: height(value) / SIDE * 100.0, label };

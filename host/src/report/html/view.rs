@@ -43,6 +43,9 @@ pub(super) struct View {
     status_words: String,
     tone: &'static str,
     mark: &'static str,
+    /// of the whole verdict: an alarm outranks the status
+    box_tone: &'static str,
+    alarms: Vec<&'static str>,
     headline: String,
     steps: Vec<Step>,
     hero: Option<Hero>,
@@ -197,7 +200,9 @@ impl View {
         let setting = &report.setting;
         let status = report.verdict.status;
         let mut tone = wording::status_tone(status);
-        if tone == Tone::Good && report.alarms().next().is_some() {
+        let alarms: Vec<_> = report.alarms().filter_map(|alarm| code(alarm)).collect();
+        let box_tone = if report.alarms().next().is_some() { Tone::Bad } else { tone };
+        if tone == Tone::Good && box_tone == Tone::Bad {
             tone = Tone::Warn;
         }
         let target = figures::on_target(&setting.target);
@@ -218,6 +223,8 @@ impl View {
             status_words: wording::status(status, report.verdict.gate),
             tone: tone.name(),
             mark: tone.mark(),
+            box_tone: box_tone.name(),
+            alarms,
             headline: report.verdict.headline.clone(),
             steps: report.verdict.next_steps.clone(),
             hero: hero(report),
@@ -288,6 +295,19 @@ fn hero(report: &Report) -> Option<Hero> {
             label: ratio.label,
         });
     }
+    if let Some(worst) = report.alarms().find_map(|alarm| alarm.mismatches.first()) {
+        let error = Figure::of(&worst.error);
+        return Some(Hero {
+            big: error.value,
+            unit: "largest error against eager PyTorch".to_owned(),
+            tone: Tone::Bad.name(),
+            interval: String::new(),
+            before: Some(Fig::of(&worst.allowed)),
+            after: None,
+            what: "is allowed for this output",
+            label: error.label,
+        });
+    }
     let original = report.original.as_ref()?;
     let delegation = Figure::of(&original.delegation);
     Some(Hero {
@@ -302,10 +322,15 @@ fn hero(report: &Report) -> Option<Hero> {
     })
 }
 
+/// The code of a finding that has one of its own.
+fn code(finding: &Finding) -> Option<&'static str> {
+    (finding.code != FindingCode::Other).then(|| finding.code.name())
+}
+
 fn finding(finding: &Finding) -> FindingView {
     let tone = wording::severity_tone(finding.severity);
     FindingView {
-        code: if finding.code == FindingCode::Other { "" } else { finding.code.name() },
+        code: code(finding).unwrap_or_default(),
         tone: tone.name(),
         mark: tone.mark(),
         open: tone != Tone::Neutral,
