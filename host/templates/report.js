@@ -51,5 +51,6 @@
   copyButtons();
   saveButton(text);
   root.dataset.report = report.schema + " " + report.version;
+  root.dataset.width = String(window.innerWidth);
   root.dataset.overflow = String(Math.max(0, root.scrollWidth - window.innerWidth));
 })();
