@@ -183,7 +183,7 @@ fn same_in_torch<R: Rule>(graphs: &[String]) -> usize {
     fs_err::write(&path, serde_json::to_vec(&cases).expect("cases")).expect("write");
     let script = dd_tests::workspace().join("tests/fixtures/evaluate_forms.py");
     let output =
-        Command::new(python()).arg(script).arg(&path).stderr(Stdio::inherit()).output().expect("Python starts");
+        Command::new(&python().python).arg(script).arg(&path).stderr(Stdio::inherit()).output().expect("Python starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert_eq!(text.trim(), format!("{} forms", cases.len()));
