@@ -154,6 +154,17 @@ fn rule_sdk_manifest<R: Rule>() -> serde_json::Value {
 }
 
 #[test]
+fn the_index_names_every_rule_as_it_names_itself() {
+    for component in delegate_doctor::registry::bundled().expect("bundled rules") {
+        let rule = bundled_rule(&component.id);
+        assert_eq!((rule.id(), rule.version()), (component.id.as_str(), &component.version));
+        assert_eq!(rule.inspection().contract, component.contract);
+        assert_eq!(rule.inspection().sdk.as_deref(), Some("rule-sdk 0.1.0"));
+        assert!(rule.inspection().other_exports.is_empty(), "{:?}", rule.inspection().other_exports);
+    }
+}
+
+#[test]
 fn dd_001_says_the_same_as_a_component_and_natively() {
     agrees::<SoftmaxLayout>("dd-001", &softmax_graphs());
 }

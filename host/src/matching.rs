@@ -19,8 +19,6 @@ use crate::sandbox::contract::{self, Anchor, Manifest, Site, TargetInfo, UseSite
 
 pub use convert::{from_literal, from_scalar_type, to_literal, to_meta, to_scalar_type};
 
-/// Key of a node's metadata under which a patch writes who made the node.
-pub const ORIGIN_KEY: &str = "delegate_doctor";
 /// Nodes of a site.
 pub const MOST_NODES: usize = 64;
 /// Values of a site.
@@ -200,7 +198,7 @@ impl<'a> Index<'a> {
 
 /// The id of the rule that made a node.
 pub fn made_by(node: &Node) -> Option<&str> {
-    let origin = node.metadata.get(ORIGIN_KEY)?.as_str()?;
+    let origin = node.metadata.get(crate::graph::ORIGIN_KEY)?.as_str()?;
     Some(origin.split_once('@').map_or(origin, |(rule, _)| rule))
 }
 
