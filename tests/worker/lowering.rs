@@ -102,3 +102,19 @@ fn a_changeable_batch_is_lowered() {
     assert_eq!(view.reason.code, "constraint", "{:?}", view.reason);
     assert!(view.reason.text.contains("only known at run time"), "{:?}", view.reason);
 }
+
+#[test]
+fn nodes_of_a_branch_go_by_the_node_that_runs_it() {
+    let lowered = lowered("branch");
+    let softmaxes: Vec<&Fallback> =
+        lowered.fallbacks.iter().filter(|fallback| fallback.edge_op == "aten._softmax.default").collect();
+    let [inside, outside] = softmaxes.as_slice() else { panic!("{:#?}", lowered.fallbacks) };
+    assert!(inside.instruction < outside.instruction);
+    assert_eq!((line_of(inside).0, line_of(outside).0), (16, 20));
+    assert_eq!(
+        (inside.original_nodes.as_slice(), outside.original_nodes.as_slice()),
+        (&["cond".to_owned()][..], &["softmax".to_owned()][..])
+    );
+    assert!(inside.reason.text.contains("inside a branch"), "{:?}", inside.reason);
+    assert!(outside.reason.text.contains("dimension 1 of 4"), "{:?}", outside.reason);
+}

@@ -61,6 +61,7 @@ class _Origin:
             if isinstance(graph, torch.fx.Graph) and graph not in graphs:
                 graphs.append(graph)
         self._by_name = {(id(graph), node.name): node for graph in graphs for node in graph.nodes}
+        self._owners = _owners(program.graph_module)
         self._graph_ids = [id(graph) for graph in graphs]
         self._shared: dict = {}
         self._written: set = set()
@@ -81,8 +82,13 @@ class _Origin:
         return list(dict.fromkeys(found))
 
     def names(self, nodes: list) -> list[str]:
-        """Their names in the archive."""
-        return list(dict.fromkeys(self._names.get(node.name, node.name) for node in nodes))
+        """Their names in the archive; nodes of branches and loops go by the node that runs these."""
+        outermost = []
+        for node in nodes:
+            while id(node.graph) in self._owners:
+                node = self._owners[id(node.graph)]
+            outermost.append(self._names.get(node.name, node.name))
+        return list(dict.fromkeys(outermost))
 
     def _replayed(self, user: Any, op: str) -> Any:
         """The view that a copy stands for when it bears the name of the view's user.
@@ -104,6 +110,22 @@ class _Origin:
                 return candidate
             pending.extend(candidate.all_input_nodes)
         return None
+
+
+def _owners(module: Any) -> dict[int, Any]:
+    """From the graph of a branch or a loop to the node that runs it."""
+    owners: dict[int, Any] = {}
+    graph = getattr(module, "graph", None)
+    for node in graph.nodes if isinstance(graph, torch.fx.Graph) else ():
+        if node.op != "get_attr":
+            continue
+        inner = module
+        for part in node.target.split("."):
+            inner = getattr(inner, part, None)
+        if isinstance(getattr(inner, "graph", None), torch.fx.Graph) and node.users:
+            owners.setdefault(id(inner.graph), next(iter(node.users)))
+            owners.update(_owners(inner))
+    return owners
 
 
 # Views by the operator that they become.
@@ -191,7 +213,7 @@ def _fallback(index: int, kernel: str, node: Any, seen: dict[str, Seen], origin:
         }
     mark = node.meta.get(MARK)
     known = seen.get(mark) if mark else None
-    op = known.op if known is not None else op_name(node.target)
+    op = known.op if known is not None else _functional(op_name(node.target))
     made_from = origin.nodes(node, op)
     # The loaded program's own account of its lines, where it has one.
     told = next((original for original in made_from if original.meta.get("stack_trace")), node)
@@ -205,6 +227,14 @@ def _fallback(index: int, kernel: str, node: Any, seen: dict[str, Seen], origin:
         "module_path": provenance.module_path(told),
         "reason": _reason(node, known),
     }
+
+
+def _functional(op: str) -> str:
+    """``aten.mul.Tensor`` for the name of a kernel that writes to a given tensor, where the name tells."""
+    head, _, overload = op.rpartition(".")
+    if overload == "out":
+        return f"{head}.default"
+    return f"{head}.{overload.removesuffix('_out')}" if head else op
 
 
 def _reason(node: Any, known: Any) -> dict:
