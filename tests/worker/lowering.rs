@@ -110,7 +110,7 @@ fn nodes_of_a_branch_go_by_the_node_that_runs_it() {
         lowered.fallbacks.iter().filter(|fallback| fallback.edge_op == "aten._softmax.default").collect();
     let [inside, outside] = softmaxes.as_slice() else { panic!("{:#?}", lowered.fallbacks) };
     assert!(inside.instruction < outside.instruction);
-    assert_eq!((line_of(inside).0, line_of(outside).0), (16, 20));
+    assert_eq!((line_of(inside).0, line_of(outside).0), (14, 20));
     assert_eq!(
         (inside.original_nodes.as_slice(), outside.original_nodes.as_slice()),
         (&["cond".to_owned()][..], &["softmax".to_owned()][..])
