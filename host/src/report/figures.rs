@@ -155,7 +155,7 @@ pub fn percent(share: f64) -> String {
     match percent {
         _ if whole => format!("{percent:.0} %"),
         p if p > 0.0 && p < 0.05 => "<0.1 %".to_owned(),
-        p if p < 100.0 && p >= 99.95 => ">99.9 %".to_owned(),
+        p if (99.95..100.0).contains(&p) => ">99.9 %".to_owned(),
         p => format!("{p:.1} %"),
     }
 }

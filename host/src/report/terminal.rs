@@ -246,7 +246,7 @@ fn answer(hotspot: &Hotspot, report: &Report) -> Option<String> {
         }
     }
     let first = rules.first()?;
-    let tried = report.trials.iter().find(|trial| &trial.rule.id == first);
+    let tried = report.trials.iter().rev().find(|trial| &trial.rule.id == first);
     Some(match tried {
         Some(trial) => format!("{first}: {}", wording::outcome(trial.outcome, trial.gate).0),
         None => format!("{first} offers a repair that was not tried"),

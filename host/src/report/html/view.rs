@@ -10,7 +10,7 @@ use crate::report::figures::{self, Figure};
 use crate::report::model::{Comparison, Finding, FindingCode, Profile, Report, Stage, Step, TensorSummary};
 use crate::report::wording::{self, Tone};
 
-use self::hotspots::HotspotView;
+use self::hotspots::RankingView;
 use self::repairs::{DeclinedView, TrialView};
 use super::plot::{self, Samples, Strip};
 
@@ -56,8 +56,8 @@ pub(super) struct View {
     has_after: bool,
     overall: Option<ComparisonView>,
     checks: Vec<Check>,
-    hotspots: Vec<HotspotView>,
-    left: Vec<HotspotView>,
+    hotspots: RankingView,
+    left: RankingView,
     trials: Vec<TrialView>,
     stop_reason: String,
     limits: Vec<String>,
@@ -200,7 +200,7 @@ impl View {
         let setting = &report.setting;
         let status = report.verdict.status;
         let mut tone = wording::status_tone(status);
-        let alarms: Vec<_> = report.alarms().filter_map(|alarm| code(alarm)).collect();
+        let alarms: Vec<_> = report.alarms().filter_map(code).collect();
         let box_tone = if report.alarms().next().is_some() { Tone::Bad } else { tone };
         if tone == Tone::Good && box_tone == Tone::Bad {
             tone = Tone::Warn;

@@ -10,10 +10,20 @@ use crate::report::wording;
 
 /// Nodes shown before the rest is folded away.
 const SHOWN: usize = 3;
+/// Kernels shown before the rest is folded away.
+const KERNELS: usize = 8;
+
+/// Kernels by their share.
+#[derive(Serialize)]
+pub(in crate::report::html) struct RankingView {
+    shown: Vec<HotspotView>,
+    folded: Vec<HotspotView>,
+}
 
 /// A kernel.
 #[derive(Serialize)]
-pub(in crate::report::html) struct HotspotView {
+struct HotspotView {
+    rank: usize,
     kernel: String,
     share: Fig,
     /// per cent of the costliest kernel's share
@@ -68,13 +78,16 @@ struct VerdictView {
 }
 
 /// All kernels of a profile, the costliest first.
-pub(super) fn all(profile: Option<&Profile>, trials: &[Trial]) -> Vec<HotspotView> {
-    let Some(profile) = profile else { return Vec::new() };
+pub(super) fn all(profile: Option<&Profile>, trials: &[Trial]) -> RankingView {
+    let Some(profile) = profile else { return RankingView { shown: Vec::new(), folded: Vec::new() } };
     let costliest = profile.hotspots.iter().map(|hotspot| figures::number(&hotspot.share)).fold(0.0, f64::max);
-    profile.hotspots.iter().map(|hotspot| one(hotspot, costliest, trials)).collect()
+    let ranked = profile.hotspots.iter().enumerate();
+    let mut shown: Vec<_> = ranked.map(|(at, hotspot)| one(at + 1, hotspot, costliest, trials)).collect();
+    let folded = shown.split_off(shown.len().min(KERNELS));
+    RankingView { shown, folded }
 }
 
-fn one(hotspot: &Hotspot, costliest: f64, trials: &[Trial]) -> HotspotView {
+fn one(rank: usize, hotspot: &Hotspot, costliest: f64, trials: &[Trial]) -> HotspotView {
     let share = figures::number(&hotspot.share);
     let mut groups: Vec<(&HotspotNode, Group)> = Vec::new();
     for node in &hotspot.nodes {
@@ -93,6 +106,7 @@ fn one(hotspot: &Hotspot, costliest: f64, trials: &[Trial]) -> HotspotView {
         }
     }
     HotspotView {
+        rank,
         kernel: hotspot.kernel.clone(),
         share: Fig::of(&hotspot.share),
         width: if costliest > 0.0 { (share / costliest * 100.0).clamp(0.0, 100.0) } else { 0.0 },
