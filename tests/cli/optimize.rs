@@ -74,7 +74,11 @@ fn an_interrupt_ends_the_run_and_its_children() {
     let output = child.wait_with_output().expect("ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.ends_with("Interrupted\n") && !stderr.contains("error:"), "{stderr}");
+    assert!(
+        stderr.ends_with("Interrupted\nhint: Go on with the same command and `--resume`\n")
+            && !stderr.contains("error:"),
+        "{stderr}"
+    );
     assert!(output.stdout.is_empty());
     assert!(rustix::process::test_kill_process(id(python)).is_err(), "the child lives on");
 }

@@ -6,7 +6,7 @@ use super::{Context, Format, browser};
 use crate::output::{Exit, Failure};
 use crate::report::model::Status;
 use crate::run_folder::PAGE;
-use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice, parse_bytes};
+use crate::settings::{OptimizeArguments, OptimizeSettings, RunPlace, TargetChoice, parse_bytes};
 use crate::{interrupt, pipeline, report};
 
 /// Find what slows a model down, repair it, and keep what measurements prove
@@ -96,7 +96,18 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
     let (format, open) = (arguments.format, arguments.open);
     let settings = OptimizeSettings::resolve(arguments.typed(), context.common.clone(), &context.project)?;
-    let finished = pipeline::optimize(&settings, &context.printer.progress())?;
+    let finished = match pipeline::optimize(&settings, &context.printer.progress()) {
+        Err(_) if interrupt::requested() => {
+            let flag = match &settings.place {
+                RunPlace::Numbered { .. } | RunPlace::ResumeNewest { .. } => "--resume".to_owned(),
+                RunPlace::At(folder) | RunPlace::ResumeAt(folder) => format!("--resume={}", folder.display()),
+            };
+            context.printer.note("Interrupted");
+            context.printer.hint(&format!("Go on with the same command and `{flag}`"));
+            return Ok(Exit::Interrupted);
+        }
+        ended => ended?,
+    };
     let written = match format {
         Format::Text => {
             let text = report::terminal::render(&finished.report, Some(&from_here(&finished.folder)));
