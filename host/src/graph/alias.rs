@@ -7,9 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::{
-    Argument, Graph, GraphOutput, Literal, Node, TensorMeta, ValueId, ValueKind, ValueSource, program, schema,
-};
+use super::{Argument, Graph, GraphOutput, Literal, Node, TensorMeta, ValueId, ValueKind, program, schema};
 
 /// Storage facts of one graph.
 #[derive(Clone, Debug, Default)]
@@ -68,28 +66,6 @@ const WRITE_STATISTICS: [(&str, &str); 5] = [
 
 /// Operators whose schema says that they write, but which leave the elements as they are.
 const KEEP_ELEMENTS: [&str; 2] = ["aten.detach_.default", "aten.requires_grad_.default"];
-
-/// Views that are always taken, never copied: the result is the input's storage.
-const ALWAYS_VIEWS: [&str; 18] = [
-    "aten.alias.default",
-    "aten.as_strided.default",
-    "aten.detach.default",
-    "aten.diagonal.default",
-    "aten.expand.default",
-    "aten.expand_as.default",
-    "aten.lift_fresh.default",
-    "aten.movedim.int",
-    "aten.permute.default",
-    "aten.select.int",
-    "aten.slice.Tensor",
-    "aten.squeeze.default",
-    "aten.squeeze.dim",
-    "aten.squeeze.dims",
-    "aten.t.default",
-    "aten.transpose.int",
-    "aten.unsqueeze.default",
-    "aten.view.default",
-];
 
 /// Operators on symbolic numbers: they read no tensor and write nothing.
 fn is_symbolic(op: &str) -> bool {
@@ -249,34 +225,6 @@ impl AliasFacts {
     pub fn is_constant(&self, value: ValueId) -> bool {
         self.constant.contains(&value)
     }
-}
-
-/// True when `view` is certainly the same elements in the same storage as `of`: made from it by views
-/// alone, with the sizes, strides and offset it has.
-pub(super) fn same_elements(graph: &Graph, view: ValueId, of: ValueId) -> bool {
-    let (Some(a), Some(b)) = (graph.tensor(view), graph.tensor(of)) else { return false };
-    let alike =
-        a.sizes == b.sizes && a.strides == b.strides && a.storage_offset == b.storage_offset && a.dtype == b.dtype;
-    alike && origin(graph, view) == origin(graph, of)
-}
-
-/// The value whose storage a chain of certain views sees.
-fn origin(graph: &Graph, mut value: ValueId) -> ValueId {
-    while let Some(ValueSource::Node { node, .. }) = graph.value(value).map(|value| &value.source) {
-        let view = graph.node(*node).filter(|node| ALWAYS_VIEWS.contains(&node.op.as_str()));
-        match view.and_then(|node| node.input("self")) {
-            // Producers stand before their consumers, so this ends.
-            Some(Argument::Value(base)) => value = *base,
-            _ => break,
-        }
-    }
-    value
-}
-
-/// True when the node makes its outputs in storage of their own.
-pub(super) fn makes_own_storage(node: &Node) -> bool {
-    let fresh = |schema: &schema::Schema| schema.returns.iter().all(|item| item.alias.is_empty());
-    schema::lookup(&node.op).is_some_and(fresh) && !MAY_RETURN_AN_INPUT.contains(&base_name(&node.op))
 }
 
 fn fixed(meta: &TensorMeta) -> bool {

@@ -112,6 +112,9 @@ impl Names for Parser {
     }
 }
 
+/// Nodes, and those of them whose JSON is kept.
+type ParsedNodes = (Vec<Arc<Node>>, HashMap<NodeId, Verbatim>);
+
 /// How errors name the place that is being read.
 type Place<'a> = &'a dyn Fn() -> String;
 
@@ -218,7 +221,7 @@ impl Parser {
         Ok(outputs)
     }
 
-    fn nodes(&mut self, nodes: Vec<Json>) -> Result<(Vec<Arc<Node>>, HashMap<NodeId, Verbatim>), Malformed> {
+    fn nodes(&mut self, nodes: Vec<Json>) -> Result<ParsedNodes, Malformed> {
         let mut parsed: Vec<Arc<Node>> = Vec::with_capacity(nodes.len());
         let mut verbatim = HashMap::new();
         let mut names = HashSet::new();

@@ -240,7 +240,8 @@ fn a_changed_byte_of_a_payload_is_found() {
 
 #[test]
 fn graphs_that_do_not_hold_together_are_refused_with_the_place() {
-    let broken: [(&str, fn(&mut Json)); 9] = [
+    type Change = fn(&mut Json);
+    let broken: [(&str, Change); 9] = [
         ("graph.nodes: expected a list", |graph| graph["nodes"] = json!(1)),
         ("nodes[0]: no `target`", |graph| graph["nodes"][0] = json!({})),
         ("nodes[0] (`torch.ops.aten.conv2d.default`).inputs: expected a list", |graph| {

@@ -429,7 +429,7 @@ impl<'p> Draft<'p> {
                 Ok(())
             }
             (Some(ValueKind::SymInt(was)), Some(ValueKind::SymInt(is))) if was.same(&is) => Ok(()),
-            _ => Err(metadata(edit, &subject, "another kind of value", "in place of", &self.value_name(value))),
+            _ => Err(metadata(edit, &subject, "another kind of value", "in place of", self.value_name(value))),
         }
     }
 

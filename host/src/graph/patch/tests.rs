@@ -477,7 +477,7 @@ fn patches_are_taken_back_in_any_order_when_they_do_not_meet() {
 /// One random step: which value, which node, which operator.
 type Step = (u8, prop::sample::Index, prop::sample::Index, i64);
 
-fn build<'g>(graph: &'g Graph, steps: &[Step]) -> Patch {
+fn build(graph: &Graph, steps: &[Step]) -> Patch {
     let values = graph.values();
     let mut b = Builder::new(graph, graph.nodes()[0].id);
     let mut last: Option<(ValueId, Operand)> = None;

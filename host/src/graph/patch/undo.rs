@@ -55,13 +55,13 @@ fn differing<K: Copy + Ord + std::hash::Hash, V: PartialEq>(
     from: &HashMap<K, Arc<V>>,
     to: &HashMap<K, Arc<V>>,
 ) -> Vec<(Arc<V>, Arc<V>)> {
-    let mut pairs: Vec<(K, (Arc<V>, Arc<V>))> = from
-        .iter()
-        .filter_map(|(key, was)| Some((*key, (Arc::clone(was), Arc::clone(to.get(key)?)))))
-        .filter(|(_, (was, is))| !Arc::ptr_eq(was, is) && was != is)
-        .collect();
-    pairs.sort_unstable_by_key(|(key, _)| *key);
-    pairs.into_iter().map(|(_, pair)| pair).collect()
+    let mut keys: Vec<K> = from.keys().copied().collect();
+    keys.sort_unstable();
+    keys.iter()
+        .filter_map(|key| Some((from.get(key)?, to.get(key)?)))
+        .filter(|(was, is)| !Arc::ptr_eq(was, is) && was != is)
+        .map(|(was, is)| (Arc::clone(was), Arc::clone(is)))
+        .collect()
 }
 
 impl Undo {

@@ -32,6 +32,15 @@ enum Operand<'a> {
     Number(Number),
 }
 
+impl Operand<'_> {
+    fn is_bool(&self) -> bool {
+        match self {
+            Self::Tensor(tensor) => tensor.dtype == ScalarType::Bool,
+            Self::Number(number) => *number == Number::Bool,
+        }
+    }
+}
+
 fn operand<'a>(call: &Call<'a>, name: &str) -> Result<Operand<'a>, ShapeError> {
     match call.tensor(name) {
         Ok(tensor) => Ok(Operand::Tensor(tensor)),
@@ -42,7 +51,11 @@ fn operand<'a>(call: &Call<'a>, name: &str) -> Result<Operand<'a>, ShapeError> {
 pub(super) fn binary(call: &Call<'_>, promotion: Promotion) -> Outputs {
     let other = if call.op.starts_with("aten.pow.") { "exponent" } else { "other" };
     let operands = [operand(call, "self")?, operand(call, other)?];
-    let dtype = promoted(call, &operands, promotion)?;
+    let common = common_type(call, &operands)?;
+    let dtype = result_type(call, common, promotion)?;
+    if call.op.starts_with("aten.sub.") && operands.iter().any(Operand::is_bool) {
+        return Err(call.invalid("it takes no booleans"));
+    }
     let is_sum = ["aten.add.", "aten.sub."].iter().any(|prefix| call.op.starts_with(prefix));
     if is_sum && call.number("alpha")? == Number::Float && !dtype.is_floating() {
         return Err(call.invalid("a float `alpha` for integers"));
@@ -53,20 +66,29 @@ pub(super) fn binary(call: &Call<'_>, promotion: Promotion) -> Outputs {
     {
         return Err(call.invalid("integers to a negative power"));
     }
-    spread(call, &operands, dtype)
+    let computed = if promotion == Promotion::Comparison { common } else { dtype };
+    spread(call, &operands, computed, dtype)
 }
 
 pub(super) fn div_mode(call: &Call<'_>) -> Outputs {
     let operands = [operand(call, "self")?, operand(call, "other")?];
-    let promotion = if call.is_none("rounding_mode")? { Promotion::Float } else { Promotion::NoBool };
+    let promotion = if call.is_none("rounding_mode")? {
+        Promotion::Float
+    } else {
+        // Kernels and fake tensors disagree about the layout of the others.
+        if !call.tensors().all(is_contiguous) {
+            return Err(call.undecided("the layout of a rounded quotient"));
+        }
+        Promotion::NoBool
+    };
     let dtype = promoted(call, &operands, promotion)?;
-    spread(call, &operands, dtype)
+    spread(call, &operands, dtype, dtype)
 }
 
 pub(super) fn unary(call: &Call<'_>, promotion: Promotion) -> Outputs {
     let operands = [Operand::Tensor(call.tensor("self")?)];
     let dtype = promoted(call, &operands, promotion)?;
-    spread(call, &operands, dtype)
+    spread(call, &operands, dtype, dtype)
 }
 
 pub(super) fn clamp(call: &Call<'_>) -> Outputs {
@@ -80,7 +102,7 @@ pub(super) fn clamp(call: &Call<'_>) -> Outputs {
         return Err(call.invalid("neither `min` nor `max`"));
     }
     let dtype = promoted(call, &operands, Promotion::NoBool)?;
-    spread(call, &operands, dtype)
+    spread(call, &operands, dtype, dtype)
 }
 
 pub(super) fn where_self(call: &Call<'_>) -> Outputs {
@@ -91,10 +113,11 @@ pub(super) fn where_self(call: &Call<'_>) -> Outputs {
     let operands = [operand(call, "self")?, operand(call, "other")?];
     let dtype = promoted(call, &operands, Promotion::Numbers)?;
     let [this, other] = operands;
-    spread(call, &[Operand::Tensor(condition), this, other], dtype)
+    spread(call, &[Operand::Tensor(condition), this, other], dtype, dtype)
 }
 
-fn spread(call: &Call<'_>, operands: &[Operand<'_>], dtype: ScalarType) -> Outputs {
+/// The result of type `dtype`, computed in type `computed`.
+fn spread(call: &Call<'_>, operands: &[Operand<'_>], computed: ScalarType, dtype: ScalarType) -> Outputs {
     let tensors: Vec<&TensorMeta> = operands
         .iter()
         .filter_map(|operand| match operand {
@@ -103,7 +126,17 @@ fn spread(call: &Call<'_>, operands: &[Operand<'_>], dtype: ScalarType) -> Outpu
         })
         .collect();
     let sizes = broadcast(call, &tensors)?;
-    let strides = strides(call, &tensors, &sizes)?;
+    // On the CPU an operand of another type is first copied, which closes its gaps and overlaps.
+    let mut copies: Vec<TensorMeta> = Vec::with_capacity(tensors.len());
+    for (position, tensor) in tensors.iter().enumerate() {
+        let condition = position == 0 && call.op == "aten.where.self";
+        let mut copy = TensorMeta::clone(tensor);
+        if tensor.dtype != computed && tensor.device == "cpu" && !condition {
+            copy.strides = strides(call, &[tensor], &tensor.sizes)?;
+        }
+        copies.push(copy);
+    }
+    let strides = strides(call, &copies.iter().collect::<Vec<_>>(), &sizes)?;
     // A scalar tensor follows the others to their device.
     let main = tensors.iter().find(|tensor| !tensor.sizes.is_empty()).or(tensors.first());
     let main = main.ok_or_else(|| call.invalid("no tensor"))?;
@@ -219,6 +252,20 @@ pub(super) fn promote_all(call: &Call<'_>, tensors: &[&TensorMeta]) -> Result<Sc
 }
 
 fn promoted(call: &Call<'_>, operands: &[Operand<'_>], promotion: Promotion) -> Result<ScalarType, ShapeError> {
+    result_type(call, common_type(call, operands)?, promotion)
+}
+
+fn result_type(call: &Call<'_>, common: ScalarType, promotion: Promotion) -> Result<ScalarType, ShapeError> {
+    match promotion {
+        Promotion::Comparison => Ok(ScalarType::Bool),
+        Promotion::Float if !common.is_floating() => Ok(ScalarType::Float32),
+        Promotion::OnlyFloat if !common.is_floating() => Err(call.invalid("it takes floats only")),
+        Promotion::NoBool if common == ScalarType::Bool => Err(call.invalid("it takes no booleans")),
+        _ => Ok(common),
+    }
+}
+
+fn common_type(call: &Call<'_>, operands: &[Operand<'_>]) -> Result<ScalarType, ShapeError> {
     let open = || call.undecided("the promotion of these element types");
     // Tensors with axes come before scalar tensors, and those before Python numbers.
     let mut ranks: [Option<ScalarType>; 3] = [None; 3];
@@ -252,13 +299,7 @@ fn promoted(call: &Call<'_>, operands: &[Operand<'_>], promotion: Promotion) -> 
     if matches!(dtype, ScalarType::Complex64 | ScalarType::Complex128 | ScalarType::Other(_)) {
         return Err(open());
     }
-    match promotion {
-        Promotion::Comparison => Ok(ScalarType::Bool),
-        Promotion::Float if !dtype.is_floating() => Ok(ScalarType::Float32),
-        Promotion::OnlyFloat if !dtype.is_floating() => Err(call.invalid("it takes floats only")),
-        Promotion::NoBool if dtype == ScalarType::Bool => Err(call.invalid("it takes no booleans")),
-        _ => Ok(dtype),
-    }
+    Ok(dtype)
 }
 
 /// The smallest type that holds both, as torch defines it.

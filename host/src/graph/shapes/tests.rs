@@ -136,7 +136,8 @@ fn what_a_symbolic_size_leaves_open_is_refused() {
 fn arguments_that_do_not_fit_are_refused() {
     let x = tensor(&[2, 3]);
     let literal = |literal: &'static Literal| ShapeArgument::Literal(literal);
-    let wrong: [(&str, Vec<(&str, ShapeArgument<'_>)>, &str); 6] = [
+    type Inputs<'a> = Vec<(&'a str, ShapeArgument<'a>)>;
+    let wrong: [(&str, Inputs<'_>, &str); 6] = [
         (
             "aten.permute.default",
             vec![("self", ShapeArgument::Tensor(&x)), ("dims", literal(&Literal::Bool(true)))],
