@@ -25,7 +25,8 @@ use std::time::Instant;
 use super::host_correctness::{Compared, Outcome, facts, worst};
 use super::inputs::InputKind;
 use super::reference::{Attempt, ProgramRun, Reference};
-use super::tolerance::{Claim, Comparison, Mismatch, compare};
+use super::slices::Offence;
+use super::tolerance::{Claim, Comparison, Mismatch};
 use super::{Fact, Gate, GateReport, GateStatus};
 use crate::evidence::TargetLabel;
 use crate::graph::ScalarType;
@@ -119,17 +120,20 @@ impl Fidelity {
                     all.clone().filter(|compared| compared.outcome == Outcome::Beyond).collect();
                 let worst = worst(wrong.iter().copied())?;
                 let comparison = &worst.comparison;
-                let (error, relative) = match (&comparison.mismatch, comparison.is_discrete()) {
-                    (Some(_), _) => (f64::INFINITY, f64::INFINITY),
-                    (None, true) => (comparison.error, comparison.differing_share()),
-                    (None, false) => (comparison.error, comparison.relative()),
+                let (error, scale, relative) = match (&comparison.mismatch, &comparison.slice) {
+                    (Some(_), _) => (f64::INFINITY, comparison.scale, f64::INFINITY),
+                    (None, Some(slice)) => (slice.error, slice.spread, slice.relative()),
+                    (None, None) if comparison.is_discrete() => {
+                        (comparison.error, comparison.scale, comparison.differing_share())
+                    }
+                    (None, None) => (comparison.error, comparison.scale, comparison.relative()),
                 };
                 Some(OriginalIsWrong {
                     output: name.clone(),
                     input_set: reference.sets().get(worst.set).map(|set| set.name.clone()).unwrap_or_default(),
                     sets: (wrong.len(), all.count()),
                     error,
-                    scale: comparison.scale,
+                    scale,
                     relative,
                     allowed: allowance(comparison.dtype, kind_of(reference, worst.set)),
                     detail: comparison.describe(),
@@ -179,7 +183,7 @@ pub fn measure(reference: &Reference, target: &TargetLabel, attempts: Vec<Attemp
         for (output, (expected, found)) in eager.outputs.iter().zip(&run.outputs).enumerate() {
             let mut yardstick = reference.yardstick(index, output);
             yardstick.discrete_slack = yardstick.discrete_slack.max(DISCRETE_SHARE);
-            let comparison = compare(expected, found, yardstick.scale);
+            let comparison = reference.compare(index, output, expected, found);
             let allowance = allowance(comparison.dtype, set.kind);
             let mut compared = Compared::new((index, output), comparison, yardstick, allowance);
             if says_nothing(set.kind, &compared) {
@@ -220,7 +224,7 @@ fn size_of_error(comparison: &Comparison) -> f64 {
         }
         (Some(_), _) => f64::INFINITY,
         (None, true) => comparison.differing_share(),
-        (None, false) => comparison.relative(),
+        (None, false) => comparison.slice.as_ref().map_or(comparison.relative(), Offence::relative),
     }
 }
 
@@ -336,4 +340,145 @@ fn passed(reference: &Reference, repaired: &Fidelity, corrected: &[String], stil
         summary.push_str(&format!("; {} is as wrong as in the original", list(still_wrong)));
     }
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device_correctness;
+    use super::super::host_correctness::tests::{attempts, reference};
+    use super::*;
+
+    fn target() -> TargetLabel {
+        TargetLabel {
+            kind: "local".to_owned(),
+            name: "this host (x86-64, not Arm)".to_owned(),
+            architecture: "x86_64".to_owned(),
+            physical_arm: false,
+        }
+    }
+
+    type Program = fn(f64) -> f64;
+
+    fn gelu(x: f64) -> f64 {
+        0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2))
+    }
+
+    fn gelu_tanh(x: f64) -> f64 {
+        0.5 * x * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x)).tanh())
+    }
+
+    /// Gates 3 and 4 of a trial, by what eager, the original and the repaired program compute.
+    fn trial(eager: Program, original: Program, repaired: Program, claim: Claim) -> (GateReport, BackendFidelity) {
+        let reference = reference(eager);
+        let before = measure(&reference, &target(), attempts(&reference, original));
+        let after = measure(&reference, &target(), attempts(&reference, repaired));
+        let device = device_correctness::judge(&reference, &before, &after).report;
+        (device, judge(&reference, &before, &after, claim))
+    }
+
+    const TOLERANT: Claim = Claim::Tolerant { relative: 1e-5 };
+    const CORRECTIVE: Claim = Claim::Corrective { relative: 1e-5 };
+
+    #[test]
+    fn gelu_computed_with_erf_is_a_finding() {
+        let reference = reference(gelu_tanh);
+        let fidelity = measure(&reference, &target(), attempts(&reference, gelu));
+        let findings = fidelity.findings(&reference);
+        assert_eq!(findings.len(), 1);
+        let finding = &findings[0];
+        assert!(finding.output == "y" && finding.relative > 5e-5 && finding.error > 4e-4, "{finding:?}");
+        assert!(finding.allowed < finding.relative && finding.sets.0 >= 3, "{finding:?}");
+    }
+
+    #[test]
+    fn rounding_is_no_finding() {
+        let reference = reference(gelu_tanh);
+        for noise in [1e-6, 2e-5] {
+            let noisy = attempts(&reference, |x| gelu_tanh(x) + noise * (x * 1e4).sin());
+            assert_eq!(measure(&reference, &target(), noisy).findings(&reference), []);
+        }
+    }
+
+    #[test]
+    fn right_programs_pass_both_gates() {
+        let (device, backend) = trial(|x| x, |x| x * 1.000_001, |x| x * 0.999_999, TOLERANT);
+        assert_eq!((device.status, backend.report.status), (GateStatus::Pass, GateStatus::Pass), "{device:?}");
+        assert!(backend.corrected.is_empty() && backend.still_wrong.is_empty());
+    }
+
+    #[test]
+    fn a_repair_that_breaks_the_lowering_fails_both_gates() {
+        let (device, backend) = trial(|x| x, |x| x, |x| x * 1.1, TOLERANT);
+        assert_eq!((device.status, backend.report.status), (GateStatus::Fail, GateStatus::Fail));
+        assert!(backend.report.summary.contains("where the original is right"), "{}", backend.report.summary);
+    }
+
+    #[test]
+    fn a_correction_passes_although_the_programs_differ() {
+        for claim in [CORRECTIVE, TOLERANT] {
+            let (device, backend) = trial(|x| x, |x| x * 1.4, |x| x, claim);
+            assert_eq!((device.status, backend.report.status), (GateStatus::Pass, GateStatus::Pass), "{device:?}");
+            assert_eq!(backend.corrected, ["y"]);
+            assert!(device.summary.contains("because it is wrong there"), "{}", device.summary);
+        }
+    }
+
+    #[test]
+    fn a_repair_elsewhere_may_leave_a_wrong_output_as_it_is() {
+        let (device, backend) = trial(|x| x, |x| x * 1.4, |x| x * 1.4, TOLERANT);
+        assert_eq!((device.status, backend.report.status), (GateStatus::Pass, GateStatus::Pass));
+        assert_eq!(backend.still_wrong, ["y"]);
+    }
+
+    #[test]
+    fn another_wrong_output_fails() {
+        let (device, backend) = trial(|x| x, |x| x * 1.4, |x| x * 0.6, TOLERANT);
+        assert_eq!((device.status, backend.report.status), (GateStatus::Fail, GateStatus::Pass), "{backend:?}");
+        let (device, backend) = trial(|x| x, |x| x * 1.4, |x| x * 3.0, TOLERANT);
+        assert_eq!((device.status, backend.report.status), (GateStatus::Fail, GateStatus::Fail));
+    }
+
+    #[test]
+    fn a_corrective_claim_must_correct_something() {
+        let (_, backend) = trial(|x| x, |x| x * 1.4, |x| x * 1.4, CORRECTIVE);
+        assert_eq!(backend.report.status, GateStatus::Fail);
+        let (_, backend) = trial(|x| x, |x| x, |x| x, CORRECTIVE);
+        assert!(backend.report.summary.contains("the original was right"), "{}", backend.report.summary);
+    }
+
+    #[test]
+    fn a_repaired_program_that_does_not_run_fails_and_an_original_that_does_not_is_no_yardstick() {
+        let reference = reference(|x| x);
+        let broken: Vec<Attempt> = reference.sets().iter().map(|_| Err("error 0x12".to_owned())).collect();
+        let fine = measure(&reference, &target(), attempts(&reference, |x| x));
+        let broken = measure(&reference, &target(), broken);
+        let device = device_correctness::judge(&reference, &fine, &broken).report;
+        assert!(device.status == GateStatus::Fail && device.summary.contains("0x12"), "{device:?}");
+        assert_eq!(judge(&reference, &fine, &broken, TOLERANT).report.status, GateStatus::Fail);
+        assert_eq!(device_correctness::judge(&reference, &broken, &fine).report.status, GateStatus::Inconclusive);
+    }
+
+    #[test]
+    fn inputs_written_to_on_the_target_are_found() {
+        let reference = reference(|x| x);
+        let fine = measure(&reference, &target(), attempts(&reference, |x| x));
+        let mut runs = attempts(&reference, |x| x);
+        if let Some(Ok(run)) = runs.first_mut() {
+            run.mutated_inputs.push(0);
+        }
+        let writing = measure(&reference, &target(), runs);
+        assert_eq!(device_correctness::judge(&reference, &fine, &writing).report.status, GateStatus::Fail);
+    }
+
+    #[test]
+    fn pools_that_turn_nan_into_minus_infinity_are_no_finding_outside_of_the_users_inputs() {
+        let eager: Program = |x| if x.abs() > 50.0 { f64::NAN } else { x };
+        let device: Program = |x| if x.abs() > 50.0 { f64::NEG_INFINITY } else { x };
+        let reference = reference(eager);
+        assert_eq!(measure(&reference, &target(), attempts(&reference, device)).findings(&reference), []);
+        // Where eager is finite, the target must be.
+        let broken: Program = |x| if x > 1.0 { f64::NAN } else { x };
+        let findings = measure(&reference, &target(), attempts(&reference, broken)).findings(&reference);
+        assert!(findings[0].relative.is_infinite() && findings[0].detail.contains("not finite"), "{findings:?}");
+    }
 }

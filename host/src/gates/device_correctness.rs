@@ -11,7 +11,7 @@ use super::backend_fidelity::{Fidelity, allowance};
 use super::host_correctness::{Compared, Outcome, facts, mutations, worst};
 use super::inputs::InputKind;
 use super::reference::Reference;
-use super::tolerance::{Mismatch, compare};
+use super::tolerance::Mismatch;
 use super::{Gate, GateReport, GateStatus};
 
 /// The gate's result.
@@ -44,7 +44,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
         }
         for (output, (expected, found)) in before.outputs.iter().zip(&after.outputs).enumerate() {
             let yardstick = reference.yardstick(index, output);
-            let comparison = compare(expected, found, yardstick.scale);
+            let comparison = reference.compare(index, output, expected, found);
             // Each of the two may be off by the allowance of a right program.
             let allowance = 2.0 * allowance(comparison.dtype, set.kind);
             let mut compared = Compared::new((index, output), comparison, yardstick, allowance);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::reference::{Attempt, Reference, Yardstick};
 use super::sensitivity::Sensitivity;
-use super::tolerance::{Claim, Comparison, compare};
+use super::tolerance::{Claim, Comparison};
 use super::{EAGER, Fact, Gate, GateReport, GateStatus};
 use crate::gates::inputs::epsilon;
 
@@ -143,7 +143,7 @@ pub fn judge(reference: &Reference, repaired: &[Attempt], claim: Claim, sensitiv
         }
         for (output, (expected, found)) in original.outputs.iter().zip(&run.outputs).enumerate() {
             let yardstick = reference.yardstick(index, output);
-            let comparison = compare(expected, found, yardstick.scale);
+            let comparison = reference.compare(index, output, expected, found);
             let allowance = allowance(claim, &comparison);
             comparisons.push(Compared::new((index, output), comparison, yardstick, allowance));
         }
@@ -227,4 +227,121 @@ fn verdict(reference: &Reference, comparisons: &[Compared], failure: Option<Stri
         reference.sets().len()
     );
     (GateStatus::Pass, summary)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::inputs::{floats, input_sets};
+    use super::super::reference::ProgramRun;
+    use super::super::sensitivity::{self, probe};
+    use super::*;
+    use crate::graph::ScalarType;
+    use crate::tensor::Tensor;
+
+    /// A program of one input and one output, as a function of numbers.
+    pub(in crate::gates) fn run(program: impl Fn(f64) -> f64, tensors: &[Tensor]) -> ProgramRun {
+        let values = tensors[0].to_f64().expect("real");
+        let output = floats(ScalarType::Float32, &[values.len()], |i| program(values[i]));
+        ProgramRun { outputs: vec![output], mutated_inputs: Vec::new() }
+    }
+
+    /// The reference of such a program.
+    pub(in crate::gates) fn reference(program: impl Fn(f64) -> f64) -> Reference {
+        let user = floats(ScalarType::Float32, &[64], |i| f64::from(u32::try_from(i).expect("small")) / 16.0 - 2.0);
+        let inputs = input_sets(&[user], 11);
+        let runs = inputs.sets.iter().map(|set| run(&program, &set.tensors)).collect();
+        let probes: Vec<_> = inputs.probes.iter().map(|probe| Some(run(&program, &probe.tensors))).collect();
+        Reference::new(inputs, vec!["y".to_owned()], runs, &probes).expect("runs fit the sets")
+    }
+
+    /// Attempts of another program on the reference's inputs.
+    pub(in crate::gates) fn attempts(reference: &Reference, program: impl Fn(f64) -> f64) -> Vec<Attempt> {
+        reference.sets().iter().map(|set| Ok(run(&program, &set.tensors))).collect()
+    }
+
+    fn judged(original: fn(f64) -> f64, repaired: fn(f64) -> f64, claim: Claim) -> GateReport {
+        let reference = reference(original);
+        judge(&reference, &attempts(&reference, repaired), claim, &probe(&reference)).report
+    }
+
+    #[test]
+    fn the_same_bits_pass_and_say_so() {
+        let report = judged(|x| x * 2.0, |x| x * 2.0, Claim::Exact);
+        assert_eq!(report.status, GateStatus::Pass);
+        assert!(report.summary.contains("bit for bit on 7 input sets"), "{}", report.summary);
+    }
+
+    #[test]
+    fn an_error_within_the_claim_passes_and_one_beyond_it_fails() {
+        let claim = Claim::Tolerant { relative: 1e-5 };
+        assert_eq!(judged(|x| x * 2.0, |x| x * 2.000_004, claim).status, GateStatus::Pass);
+        let report = judged(|x| x * 2.0, |x| x * 2.000_2, claim);
+        assert_eq!(report.status, GateStatus::Fail);
+        assert!(report.summary.starts_with("Eager outputs differ: `y` on"), "{}", report.summary);
+    }
+
+    #[test]
+    fn a_repair_that_is_wrong_for_some_inputs_only_is_found() {
+        for wrong in [
+            (|x: f64| if x < -1.9 { 0.0 } else { x }) as fn(f64) -> f64,
+            |x| if x > 500.0 { 0.0 } else { x },
+            |x| if x == 0.0 { 1.0 } else { x },
+        ] {
+            assert_eq!(judged(|x| x, wrong, Claim::Tolerant { relative: 1e-4 }).status, GateStatus::Fail);
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_written_to_is_found_although_the_outputs_agree() {
+        let reference = reference(|x| x);
+        let mut repaired = attempts(&reference, |x| x);
+        if let Some(Ok(run)) = repaired.last_mut() {
+            run.mutated_inputs.push(0);
+        }
+        let report = judge(&reference, &repaired, Claim::Exact, &probe(&reference)).report;
+        assert_eq!(report.status, GateStatus::Fail);
+        assert!(report.summary.contains("writes into input 0"), "{}", report.summary);
+    }
+
+    #[test]
+    fn a_program_that_does_not_run_or_has_other_outputs_fails() {
+        let reference = reference(|x| x);
+        let mut repaired = attempts(&reference, |x| x);
+        repaired[2] = Err("it raised".to_owned());
+        let report = judge(&reference, &repaired, Claim::Exact, &probe(&reference)).report;
+        assert!(report.status == GateStatus::Fail && report.summary.contains("it raised"), "{report:?}");
+        let mut repaired = attempts(&reference, |x| x);
+        if let Some(Ok(run)) = repaired.first_mut() {
+            run.outputs.clear();
+        }
+        assert_eq!(judge(&reference, &repaired, Claim::Exact, &probe(&reference)).report.status, GateStatus::Fail);
+        assert_eq!(judge(&reference, &[], Claim::Exact, &probe(&reference)).report.status, GateStatus::Fail);
+    }
+
+    #[test]
+    fn outputs_that_rounding_alone_scatters_prove_nothing() {
+        // The last digits of the input decide.
+        let chaotic: fn(f64) -> f64 = |x| (x * 1e7).sin();
+        let other: fn(f64) -> f64 = |x| (x * 1e7 + 1.0).sin();
+        assert_eq!(judged(chaotic, other, Claim::Tolerant { relative: 1e-4 }).status, GateStatus::Inconclusive);
+    }
+
+    #[test]
+    fn an_insensitive_program_passes_with_a_warning() {
+        let reference = reference(|_| 1.0);
+        let sensitivity = probe(&reference);
+        assert_eq!(sensitivity.verdict, sensitivity::Verdict::Insensitive);
+        let report = judge(&reference, &attempts(&reference, |_| 1.0), Claim::Exact, &sensitivity).report;
+        assert_eq!(report.status, GateStatus::Pass);
+        assert!(report.facts.iter().any(|fact| fact.name == "what this proves"), "{report:?}");
+    }
+
+    #[test]
+    fn no_run_is_too_odd_to_judge() {
+        let empty = Reference::default();
+        assert_eq!(judge(&empty, &[], Claim::Exact, &probe(&empty)).report.status, GateStatus::Inconclusive);
+        assert_eq!(judged(|_| f64::NAN, |_| f64::NAN, Claim::Exact).status, GateStatus::Pass);
+        assert_eq!(judged(|_| f64::NAN, |_| 0.0, Claim::Exact).status, GateStatus::Fail);
+        assert_eq!(judged(|_| 0.0, |_| f64::INFINITY, Claim::Exact).status, GateStatus::Fail);
+    }
 }

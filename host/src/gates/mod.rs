@@ -8,6 +8,7 @@
 //! | `inputs.rs` | the input sets: the user's own, then seeded variations |
 //! | `tolerance.rs` | comparing tensors by the scale of what they hold; what a rule may claim |
 //! | `reference.rs` | the original in eager PyTorch, with scale and rounding slack of every output |
+//! | `slices.rs` | parts of an output that spread far less than the whole |
 //! | `sensitivity.rs` | whether outputs react to inputs at all |
 //! | `structure.rs` | gate 0 |
 //! | `site_equivalence.rs` | gate 1, with `sites.rs` (what changed) and `stimuli.rs` (what to feed it) |
@@ -23,6 +24,7 @@ pub mod reference;
 pub mod sensitivity;
 pub mod site_equivalence;
 pub mod sites;
+pub mod slices;
 pub mod stimuli;
 pub mod structure;
 pub mod tolerance;

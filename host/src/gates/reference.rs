@@ -9,6 +9,7 @@ use crate::tensor::{self, Tensor};
 use crate::torch::protocol::EagerRun;
 
 use super::inputs::{InputKind, InputSet, Inputs, epsilon};
+use super::slices::{self, Slices};
 use super::tolerance::{Comparison, Scale, compare, scale};
 
 /// What a program gave for one input set.
@@ -83,6 +84,7 @@ pub struct Reference {
     runs: Vec<ProgramRun>,
     yardsticks: Vec<Vec<Yardstick>>,
     pooled: Vec<Scale>,
+    slices: Vec<Slices>,
 }
 
 /// Why the eager runs make no reference.
@@ -147,8 +149,21 @@ impl Reference {
                 .collect();
             let yardsticks =
                 reference.outputs(output).map(|(set, tensor)| yardstick(set.kind, tensor, pooled, &moved)).collect();
+            let ordinary: Vec<&Tensor> =
+                reference.outputs(output).filter(|(set, _)| set.kind.is_ordinary()).map(|(_, t)| t).collect();
+            let pairs: Vec<(&Tensor, &Tensor)> = inputs
+                .probes
+                .iter()
+                .zip(probes)
+                .filter(|(probe, _)| reference.sets.get(probe.of).is_some_and(|set| set.kind.is_ordinary()))
+                .filter_map(|(probe, run)| {
+                    Some((reference.runs.get(probe.of)?.outputs.get(output)?, run.as_ref()?.outputs.get(output)?))
+                })
+                .collect();
+            let slices = slices::find(&ordinary, &pairs, pooled);
             reference.yardsticks.push(yardsticks);
             reference.pooled.push(pooled);
+            reference.slices.push(slices);
         }
         Ok(reference)
     }
@@ -179,6 +194,16 @@ impl Reference {
     /// The scale of an output over the ordinary sets.
     pub fn pooled(&self, output: usize) -> Scale {
         self.pooled.get(output).copied().unwrap_or_default()
+    }
+
+    /// Compares an output of a set with what it should be: the whole by the yardstick, and in ordinary
+    /// sets the small slices by their own spread.
+    pub(super) fn compare(&self, set: usize, output: usize, expected: &Tensor, found: &Tensor) -> Comparison {
+        let mut comparison = compare(expected, found, self.yardstick(set, output).scale);
+        if comparison.mismatch.is_none() && self.sets.get(set).is_some_and(|set| set.kind.is_ordinary()) {
+            comparison.slice = self.slices.get(output).and_then(|slices| slices.offence(expected, found));
+        }
+        comparison
     }
 
     /// How an output of a set is judged.

@@ -148,3 +148,67 @@ fn shown(dims: &[Dim]) -> String {
 fn json(dims: &[serde_json::Value]) -> String {
     format!("[{}]", dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::sites::tests::{Line, graph, value};
+    use super::*;
+
+    fn patched() -> Graph {
+        let relu = Line(1, "aten.relu.default", vec![("self", value(0))], vec![2, 3]);
+        graph(&[(0, vec![2, 3])], vec![relu], &[1])
+    }
+
+    fn checked(sizes: serde_json::Value, strides: serde_json::Value, dtype: &str) -> Checked {
+        let value = |name: &str, sizes: &serde_json::Value, strides: &serde_json::Value, dtype: &str| FakeValue {
+            name: name.to_owned(),
+            dtype: dtype.to_owned(),
+            sizes: serde_json::from_value(sizes.clone()).expect("a list"),
+            strides: serde_json::from_value(strides.clone()).expect("a list"),
+        };
+        Checked {
+            values: vec![value("v0", &json!([2, 3]), &json!([1, 1]), "float32"), value("v1", &sizes, &strides, dtype)],
+            user_inputs: vec!["v0".to_owned()],
+            user_outputs: vec!["v1".to_owned()],
+        }
+    }
+
+    fn aspects(checked: &Checked) -> Vec<&'static str> {
+        let structure = judge(&patched(), &[ValueId(1)], Ok(checked));
+        let expected = if structure.disagreements.is_empty() { GateStatus::Pass } else { GateStatus::Fail };
+        assert_eq!(structure.report.status, expected);
+        structure.disagreements.iter().map(|d| d.aspect).collect()
+    }
+
+    #[test]
+    fn what_torch_finds_must_be_what_the_host_inferred() {
+        assert_eq!(aspects(&checked(json!([2, 3]), json!([1, 1]), "float32")), [""; 0]);
+        assert_eq!(aspects(&checked(json!([2, 3]), json!([3, 1]), "float32")), ["strides"]);
+        assert_eq!(aspects(&checked(json!([3, 2]), json!([1, 1]), "float32")), ["sizes"]);
+        assert_eq!(aspects(&checked(json!([2]), json!([1]), "float32")), ["sizes"]);
+        assert_eq!(aspects(&checked(json!([2, 3]), json!([1, 1]), "float16")), ["dtype"]);
+    }
+
+    #[test]
+    fn symbolic_sizes_are_not_compared() {
+        assert_eq!(aspects(&checked(json!(["s0", 3]), json!(["3*s0", 1]), "float32")), [""; 0]);
+    }
+
+    #[test]
+    fn a_created_value_must_exist_and_the_signature_must_be_the_same() {
+        let mut missing = checked(json!([2, 3]), json!([1, 1]), "float32");
+        missing.values.pop();
+        assert_eq!(aspects(&missing), ["presence"]);
+        let mut renamed = checked(json!([2, 3]), json!([1, 1]), "float32");
+        renamed.user_outputs = vec!["v0".to_owned()];
+        assert_eq!(aspects(&renamed), ["signature"]);
+    }
+
+    #[test]
+    fn a_program_that_torch_refuses_fails_with_its_words() {
+        let report = judge(&patched(), &[], Err("SpecViolationError")).report;
+        assert!(report.status == GateStatus::Fail && report.summary.contains("SpecViolationError"));
+    }
+}

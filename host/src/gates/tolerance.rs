@@ -9,6 +9,7 @@ use crate::graph::ScalarType;
 use crate::tensor::Tensor;
 
 use super::inputs::epsilon;
+use super::slices::Offence;
 
 /// What a rule says about its rewrite.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +36,9 @@ impl Claim {
         match self {
             Self::Exact => 0.0,
             Self::Tolerant { relative } | Self::Corrective { relative } => {
-                let floor = 4.0 * epsilon(dtype);
-                if relative.is_finite() { relative.clamp(floor, cap(dtype)) } else { floor }
+                let cap = cap(dtype);
+                let floor = (4.0 * epsilon(dtype)).min(cap);
+                if relative.is_finite() { relative.clamp(floor, cap) } else { floor }
             }
         }
     }
@@ -142,6 +144,8 @@ pub struct Comparison {
     pub found: f64,
     /// a difference that no tolerance covers
     pub mismatch: Option<Mismatch>,
+    /// a slice of the output that is off by its own measure, see [`super::slices`]
+    pub slice: Option<Offence>,
     /// share of rows whose largest element is at the same place, for outputs with a last dimension of at
     /// least two; for information
     pub argmax_agreement: Option<f64>,
@@ -174,7 +178,7 @@ impl Comparison {
     /// Within an allowance relative to the scale, with `slack` as an absolute one beside it (what
     /// rounding explains); discrete types must be equal.
     pub fn is_within(&self, allowance: f64, slack: f64) -> bool {
-        if self.mismatch.is_some() {
+        if self.mismatch.is_some() || self.slice.is_some() {
             return false;
         }
         if self.is_discrete() {
@@ -198,6 +202,16 @@ impl Comparison {
             None if self.is_discrete() => {
                 format!("{} of {} elements differ", self.differing, self.elements)
             }
+            None if self.slice.is_some() => self.slice.as_ref().map_or_else(String::new, |slice| {
+                format!(
+                    "{:.1e} of the spread of slice {} along dimension {} ({:.3e}; spread {:.3e})",
+                    slice.relative(),
+                    slice.index,
+                    slice.axis,
+                    slice.error,
+                    slice.spread
+                )
+            }),
             None => format!(
                 "{:.1e} of the scale ({:.3e} at {:?}: {:.6e} instead of {:.6e}; scale {:.3e})",
                 self.relative(),
@@ -256,6 +270,7 @@ pub fn compare(expected: &Tensor, found: &Tensor, scale: f64) -> Comparison {
         expected: 0.0,
         found: 0.0,
         mismatch: None,
+        slice: None,
         argmax_agreement: None,
     };
     if expected.sizes != found.sizes {
@@ -347,7 +362,7 @@ mod tests {
     #[test]
     fn spread_counts_inputs_and_positions_but_not_the_offset() {
         let scale = scale([&single(&[1000.0, 1001.0]), &single(&[1003.0, 1000.0]), &single(&[f64::NAN, 1001.0])]);
-        assert!((scale.spread - 1.8).abs() < 1e-9 && (scale.magnitude - 1003.0).abs() < 1e-9, "{scale:?}");
+        assert!((scale.spread - 2.0).abs() < 1e-9 && (scale.magnitude - 1003.0).abs() < 1e-9, "{scale:?}");
     }
 
     #[test]
@@ -392,6 +407,8 @@ mod tests {
         let greedy = Claim::Tolerant { relative: 1.0 };
         assert_eq!(greedy.allowance(ScalarType::Float32), 1e-4);
         assert_eq!(greedy.allowance(ScalarType::Float16), 2e-3);
+        assert_eq!(greedy.allowance(ScalarType::BFloat16), 2e-2);
+        assert_eq!(greedy.allowance(ScalarType::Float64), 1e-10);
         assert!(Claim::Tolerant { relative: f64::NAN }.allowance(ScalarType::Float32) < 1e-6);
         assert_eq!(Claim::Exact.allowance(ScalarType::Float32), 0.0);
     }

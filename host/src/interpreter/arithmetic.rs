@@ -328,14 +328,16 @@ fn clamp(call: &Call<'_>) -> Result<Vec<Array>, Error> {
     let (min, max) = (bound("min")?, bound("max")?);
     let operands: Vec<&Operand> = [Some(&array), min.as_ref(), max.as_ref()].into_iter().flatten().collect();
     let dtype = result_type(&operands);
-    let mut result = array.cast(dtype, call.precision);
+    // Bounds beyond the range of a narrow integer bound nothing; they must not wrap.
+    let wide = if dtype.is_floating() || dtype == ScalarType::Bool { dtype } else { ScalarType::Int64 };
+    let mut result = array.cast(wide, call.precision);
     if let Some(min) = min {
-        result = upper(call, &result, &min.cast(dtype, call.precision))?;
+        result = upper(call, &result, &min.cast(wide, call.precision))?;
     }
     if let Some(max) = max {
-        result = lower(call, &result, &max.cast(dtype, call.precision))?;
+        result = lower(call, &result, &max.cast(wide, call.precision))?;
     }
-    Ok(vec![result])
+    Ok(vec![result.cast(dtype, call.precision)])
 }
 
 /// A comparison in the common type.

@@ -129,7 +129,7 @@ macro_rules! number_function {
 number_function!(abs, x => x.abs(), i => i.wrapping_abs());
 number_function!(neg, x => -x, i => i.wrapping_neg());
 number_function!(square, x => x * x, i => i.wrapping_mul(i));
-number_function!(sign, x => if x > T::zero() { T::one() } else if x < T::zero() { -T::one() } else { x * T::zero() }, i => i.signum());
+number_function!(sign, x => if x > T::zero() { T::one() } else if x < T::zero() { -T::one() } else { T::zero() }, i => i.signum());
 
 /// A question about every element of a float array; integers answer `false`.
 fn ask(call: &Call<'_>, single: fn(f32) -> bool, double: fn(f64) -> bool) -> Result<Vec<Array>, Error> {
