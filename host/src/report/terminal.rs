@@ -324,7 +324,12 @@ fn files(page: &mut Page, report: &Report, folder: Option<&Path>) {
         let path = folder.join(&artifact.path).display().to_string();
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let about = format!("  {}, {}", artifact.what, figures::bytes(artifact.bytes as f64));
-        page.line(2, &[(COMMAND, &path), (FAINT, &about)]);
+        if layout::width(&path) + layout::width(&about) + 2 <= layout::WIDTH {
+            page.line(2, &[(COMMAND, &path), (FAINT, &about)]);
+        } else {
+            page.command(2, &path);
+            page.line(2, &[(FAINT, &about)]);
+        }
     }
 }
 
@@ -358,12 +363,18 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_too_wide_except_commands_and_nothing_controls_the_terminal() {
+    fn no_line_is_too_wide_except_commands_and_paths_and_nothing_controls_the_terminal() {
         for (name, report) in samples::all() {
             let commands: Vec<_> =
                 report.verdict.next_steps.iter().filter_map(|step| step.command.as_deref()).collect();
+            let files: Vec<_> = report
+                .artifacts
+                .iter()
+                .map(|file| Path::new("runs/001").join(&file.path).display().to_string())
+                .collect();
+            let whole: Vec<&str> = commands.into_iter().chain(files.iter().map(String::as_str)).collect();
             for line in plain(&report).lines() {
-                let is_command = commands.iter().any(|command| line.trim() == super::super::visible::line(command));
+                let is_command = whole.iter().any(|command| line.trim() == super::super::visible::line(command));
                 assert!(is_command || layout::width(line) <= layout::WIDTH, "{name}: {line}");
                 assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{name}: {line:?}");
             }

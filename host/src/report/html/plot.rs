@@ -27,6 +27,8 @@ pub(super) struct Samples {
     pub(super) ticks: Vec<Level>,
     /// blocks of each program and samples of each block, in words
     pub(super) about: String,
+    /// so few that each may be drawn in full colour
+    pub(super) few: bool,
     /// how many samples lie beyond the upper edge, in words; empty when none
     pub(super) beyond: String,
 }
@@ -112,6 +114,7 @@ pub(super) fn samples(comparison: &Comparison) -> Option<Samples> {
         blocks: borders,
         ticks: ticks(bottom, top).into_iter().map(|value| level(value, figures::milliseconds(value))).collect(),
         about,
+        few: sorted.len() <= 120,
         beyond,
     })
 }

@@ -243,7 +243,12 @@ impl View {
                 .collect(),
             hotspots: hotspots::all(report.original.as_ref(), &report.trials),
             left: hotspots::all(report.repaired.as_ref(), &report.trials),
-            trials: report.trials.iter().enumerate().map(|(number, trial)| repairs::trial(number + 1, trial)).collect(),
+            trials: report
+                .trials
+                .iter()
+                .enumerate()
+                .map(|(number, trial)| repairs::trial(number + 1, trial, report.overall.as_ref()))
+                .collect(),
             stop_reason: report.search.stop_reason.clone(),
             limits: report
                 .search

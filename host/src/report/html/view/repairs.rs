@@ -6,7 +6,7 @@ use super::super::diagram::{self, Drawing};
 use super::{ComparisonView, Fig};
 use crate::gates::{Fact, GateReport};
 use crate::report::figures;
-use crate::report::model::{Declined, Diagram, Site, Trial};
+use crate::report::model::{Comparison, Declined, Diagram, Site, Trial};
 use crate::report::wording;
 
 /// A repair.
@@ -27,6 +27,8 @@ pub(in crate::report::html) struct TrialView {
     diagrams: Vec<DiagramView>,
     gates: Vec<GateView>,
     benchmark: Option<ComparisonView>,
+    /// the benchmark is the one of original against repaired, which the page shows already
+    is_overall: bool,
     delegation_before: Option<Fig>,
     delegation_after: Option<Fig>,
     seconds: String,
@@ -72,7 +74,7 @@ pub(in crate::report::html) struct DeclinedView {
     sites: Vec<SiteView>,
 }
 
-pub(super) fn trial(number: usize, trial: &Trial) -> TrialView {
+pub(super) fn trial(number: usize, trial: &Trial, overall: Option<&Comparison>) -> TrialView {
     let (words, tone) = wording::outcome(trial.outcome, trial.gate);
     TrialView {
         number,
@@ -89,6 +91,7 @@ pub(super) fn trial(number: usize, trial: &Trial) -> TrialView {
         sites: trial.sites.iter().map(site).collect(),
         diagrams: trial.diagrams.iter().map(diagram).collect(),
         gates: trial.gates.iter().map(gate).collect(),
+        is_overall: overall.is_some() && trial.benchmark.as_ref() == overall,
         benchmark: trial.benchmark.as_ref().map(ComparisonView::of),
         delegation_before: trial.delegation_before.as_ref().map(Fig::of),
         delegation_after: trial.delegation_after.as_ref().map(Fig::of),
