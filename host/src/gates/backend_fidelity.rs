@@ -78,7 +78,8 @@ pub struct Fidelity {
 pub struct OriginalIsWrong {
     /// name of the output
     pub output: String,
-    /// name of the input set with the largest error
+    /// name of the input set that is reported: the user's own if the output is wrong there, else the
+    /// ordinary one with the largest error, else any
     pub input_set: String,
     /// input sets on which the output is wrong, and how many were compared
     pub sets: (usize, usize),
@@ -118,7 +119,10 @@ impl Fidelity {
                 let all = self.comparisons.iter().filter(|compared| compared.output == output);
                 let wrong: Vec<&Compared> =
                     all.clone().filter(|compared| compared.outcome == Outcome::Beyond).collect();
-                let worst = worst(wrong.iter().copied())?;
+                // The user's own inputs say most; extremes say least.
+                let users = wrong.iter().find(|compared| compared.set == 0).copied();
+                let ordinary = wrong.iter().filter(|compared| kind_of(reference, compared.set).is_ordinary());
+                let worst = users.or_else(|| worst(ordinary.copied())).or_else(|| worst(wrong.iter().copied()))?;
                 let comparison = &worst.comparison;
                 let (error, scale, relative) = match (&comparison.mismatch, &comparison.slice) {
                     (Some(_), _) => (f64::INFINITY, comparison.scale, f64::INFINITY),
@@ -300,7 +304,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity, cl
             "Rounding alone moves the outputs for the user's inputs so much that a comparison proves nothing"
                 .to_owned(),
         ),
-        None => (GateStatus::Pass, passed(reference, repaired, &corrected, &still_wrong)),
+        None => (GateStatus::Pass, passed(repaired, &corrected, &still_wrong)),
     };
     let mut facts = original.facts(reference, "original on the target against eager");
     facts.extend(repaired.facts(reference, "repaired on the target against eager"));
@@ -320,7 +324,7 @@ fn push(names: &mut Vec<String>, name: String) {
     }
 }
 
-fn passed(reference: &Reference, repaired: &Fidelity, corrected: &[String], still_wrong: &[String]) -> String {
+fn passed(repaired: &Fidelity, corrected: &[String], still_wrong: &[String]) -> String {
     let list = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let largest = repaired
         .comparisons
@@ -329,9 +333,9 @@ fn passed(reference: &Reference, repaired: &Fidelity, corrected: &[String], stil
         .map(|compared| compared.comparison.relative())
         .filter(|relative| relative.is_finite())
         .fold(0.0, f64::max);
+    let sets = repaired.attempts.iter().filter(|attempt| attempt.is_ok()).count();
     let mut summary = format!(
-        "The repaired program agrees with eager PyTorch on the target on {} input sets, largest error {largest:.1e} of the output's scale",
-        reference.sets().len()
+        "The repaired program agrees with eager PyTorch on the target on {sets} input sets, largest error {largest:.1e} of the output's scale"
     );
     if !corrected.is_empty() {
         summary.push_str(&format!("; it corrects {}", list(corrected)));
@@ -386,7 +390,7 @@ mod tests {
         let findings = fidelity.findings(&reference);
         assert_eq!(findings.len(), 1);
         let finding = &findings[0];
-        assert!(finding.output == "y" && finding.relative > 5e-5 && finding.error > 4e-4, "{finding:?}");
+        assert!(finding.output == "y" && finding.relative > 1e-4 && finding.error > 2e-4, "{finding:?}");
         assert!(finding.allowed < finding.relative && finding.sets.0 >= 3, "{finding:?}");
     }
 

@@ -76,12 +76,10 @@ pub struct Scale {
 pub fn scale<'a>(runs: impl IntoIterator<Item = &'a Tensor>) -> Scale {
     let values: Vec<Vec<f64>> = runs.into_iter().filter_map(Tensor::to_f64).collect();
     let finite = || values.iter().flatten().copied().filter(|x| x.is_finite());
-    let mut count = 0.0;
-    let mut mean = 0.0;
-    for x in finite() {
-        count += 1.0;
-        mean += (x - mean) / count;
-    }
+    // Shifted by one of the elements, so that a large offset costs no digits and nothing overflows early.
+    let shift = finite().next().unwrap_or(0.0);
+    let (count, sum) = finite().fold((0.0, 0.0), |(count, sum), x| (count + 1.0, sum + (x - shift)));
+    let mean = if count > 0.0 { shift + sum / count } else { 0.0 };
     finite().fold(Scale::default(), |scale, x| Scale {
         spread: scale.spread.max((x - mean).abs()),
         magnitude: scale.magnitude.max(x.abs()),
@@ -284,6 +282,12 @@ pub fn compare(expected: &Tensor, found: &Tensor, scale: f64) -> Comparison {
     }
     // Doubles would blur large integers, so those are compared as bytes first.
     let same_bytes = expected.bytes == found.bytes;
+    if same_bytes && expected.bytes.len() == comparison.elements.saturating_mul(expected.dtype.bytes()) {
+        comparison.same_bits = true;
+        let rows = expected.sizes.last().is_some_and(|&last| last >= 2) && comparison.elements > 0;
+        comparison.argmax_agreement = (rows && expected.dtype.is_floating()).then_some(1.0);
+        return comparison;
+    }
     let (Some(a), Some(b)) = (expected.to_f64(), found.to_f64()) else {
         comparison.same_bits = same_bytes;
         comparison.differing = usize::from(!same_bytes);

@@ -135,9 +135,10 @@ impl<'a> Call<'a> {
         self.bad(name, "it is missing")
     }
 
-    /// Refuses results that would not fit into memory.
+    /// Refuses results that would not fit into memory. An empty tensor must be small in its other sizes
+    /// too: they are walked and added up.
     pub(super) fn allow(&self, sizes: &[usize]) -> Result<(), Error> {
-        let count = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size));
+        let count = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size.max(1)));
         match count {
             Some(count) if count <= self.limit => Ok(()),
             _ => Err(Error::TooLarge { op: self.op.to_owned(), limit: self.limit }),

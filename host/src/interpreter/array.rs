@@ -1,7 +1,7 @@
 //! Values of the interpreter: an element type as the graph names it, and the numbers behind it.
 
 use half::{bf16, f16};
-use ndarray::{ArcArray, ArrayD, IxDyn, NdFloat};
+use ndarray::{ArcArray, ArrayD, Axis, IxDyn, NdFloat};
 
 use super::Precision;
 use crate::graph::ScalarType;
@@ -156,14 +156,26 @@ pub(super) use {by_element, by_real, moved};
 
 /// A contiguous row-major copy, or the array itself when it already is one.
 pub(super) fn standard<E: Element>(array: &Nd<E>) -> Nd<E> {
-    if array.is_standard_layout() { array.clone() } else { array.as_standard_layout().into_owned().into_shared() }
+    if array.is_standard_layout() {
+        return array.clone();
+    }
+    shaped(array.shape(), elements(array)).unwrap_or_else(|| array.as_standard_layout().into_owned().into_shared())
 }
 
 /// The elements in row-major order.
 pub(super) fn elements<E: Element>(array: &Nd<E>) -> Vec<E> {
     match array.as_slice() {
         Some(slice) => slice.to_vec(),
-        None => array.iter().copied().collect(),
+        None => {
+            // Along the last dimension elements are a fixed step apart, which is much faster to follow than
+            // an index of unknown rank.
+            let mut elements = Vec::with_capacity(array.len());
+            match array.ndim().checked_sub(1) {
+                Some(last) => array.lanes(Axis(last)).into_iter().for_each(|lane| elements.extend(lane)),
+                None => elements.extend(array.iter()),
+            }
+            elements
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) fn with_sizes(call: &Call<'_>, array: &Array, sizes: &[usize]) -> Res
     if sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size)) != Some(array.count()) {
         return Err(call.mismatch(format!("{:?} cannot become {sizes:?}", array.sizes())));
     }
+    call.allow(sizes)?;
     fn one<E: Element>(array: &Nd<E>, sizes: &[usize]) -> Option<Nd<E>> {
         standard(array).into_shape_with_order(IxDyn(sizes)).ok()
     }

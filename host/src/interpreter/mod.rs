@@ -181,3 +181,134 @@ pub fn evaluate(op: &str, args: &[(String, Item)], precision: Precision, limit: 
         _ => Ok(results),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::graph::{Literal, ScalarType};
+
+    /// Every argument name of the table.
+    const NAMES: &[&str] = &[
+        "self",
+        "input",
+        "other",
+        "size",
+        "shape",
+        "dim",
+        "dims",
+        "dim0",
+        "dim1",
+        "start",
+        "end",
+        "step",
+        "index",
+        "indices",
+        "weight",
+        "bias",
+        "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "pad",
+        "value",
+        "output_size",
+        "scale_factors",
+        "tensors",
+        "split_size",
+        "split_sizes",
+        "chunks",
+        "repeats",
+        "shifts",
+        "start_dim",
+        "end_dim",
+        "sizes",
+        "normalized_shape",
+        "num_groups",
+        "running_mean",
+        "running_var",
+        "eps",
+        "exponent",
+        "min",
+        "max",
+        "condition",
+        "mask",
+        "alpha",
+        "mat1",
+        "mat2",
+        "batch1",
+        "batch2",
+        "query",
+        "key",
+        "fill_value",
+        "ceil_mode",
+        "divisor_override",
+        "keepdim",
+        "dtype",
+        "length",
+        "rounding_mode",
+        "mode",
+    ];
+
+    fn array() -> impl Strategy<Value = Array> {
+        let dtype = prop::sample::select(vec![
+            ScalarType::Float32,
+            ScalarType::Float16,
+            ScalarType::Float64,
+            ScalarType::Int64,
+            ScalarType::UInt8,
+            ScalarType::Bool,
+        ]);
+        (prop::collection::vec(0_usize..4, 0..5), dtype, -3_i64..4)
+            .prop_map(|(sizes, dtype, value)| Array::filled(&sizes, Scalar::Int(value), dtype, Precision::Torch))
+    }
+
+    fn item() -> impl Strategy<Value = Item> {
+        let number = prop_oneof![-4_i64..5, Just(i64::MAX), Just(i64::MIN), Just(1 << 40)];
+        let small = prop::collection::vec(-2_i64..6, 0..5);
+        prop_oneof![
+            5 => array().prop_map(Item::Tensor),
+            1 => prop::collection::vec(array(), 0..3).prop_map(Item::Tensors),
+            3 => number.clone().prop_map(|n| Item::Literal(Literal::Int(n))),
+            4 => small.prop_map(|list| Item::Literal(Literal::Ints(list))),
+            1 => prop::collection::vec(number, 0..5).prop_map(Item::Ints),
+            1 => any::<f64>().prop_map(|x| Item::Literal(Literal::Float(x))),
+            1 => any::<bool>().prop_map(|x| Item::Literal(Literal::Bool(x))),
+            1 => prop::sample::select(vec!["floor", "same", "reflect", "circular", "odd"])
+                .prop_map(|text| Item::Literal(Literal::Text(text.to_owned()))),
+            1 => Just(Item::Literal(Literal::ScalarType(ScalarType::Float16))),
+            1 => Just(Item::Literal(Literal::None)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn no_arguments_are_too_odd_for_any_operation(
+            first in array(),
+            items in prop::collection::vec(item(), NAMES.len()),
+            judge in any::<bool>(),
+        ) {
+            let mut args: Vec<(String, Item)> =
+                NAMES.iter().map(|name| (*name).to_owned()).zip(items).collect();
+            if let Some((_, item)) = args.first_mut() {
+                *item = Item::Tensor(first);
+            }
+            let precision = if judge { Precision::Judge } else { Precision::Torch };
+            for op in operations() {
+                for result in evaluate(op, &args, precision, 10_000).unwrap_or_default() {
+                    prop_assert!(result.count() <= 10_000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_operations_are_distinct() {
+        let names = operations();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+        assert!(supports("aten.relu_.default") && !supports("aten.sort.default"));
+    }
+}

@@ -248,13 +248,13 @@ fn check_once(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, constants: &
 
 /// Every bit must agree.
 fn exact(expected: &Tensor, found: &Tensor, check: &mut Check) -> Option<String> {
-    let spread = scale([expected]).spread;
-    let comparison = compare(expected, found, spread);
+    let mut comparison = compare(expected, found, 0.0);
     check.same_bits &= comparison.same_bits;
-    check.relative = check.relative.max(comparison.relative());
     if comparison.same_bits {
         return None;
     }
+    comparison.scale = scale([expected]).spread;
+    check.relative = check.relative.max(comparison.relative());
     Some(if comparison.mismatch.is_none() && comparison.error == 0.0 {
         "zeros of different sign".to_owned()
     } else {

@@ -173,12 +173,8 @@ pub(super) fn plan<'a>(
         .copied()
         .filter(|value| meta(task, *value).is_some() && matches!(constants.get(*value), Ok(None)))
         .collect();
-    let captured = free
-        .iter()
-        .filter(|value| task.original.value(**value).is_some())
-        .map(|value| task.captured.get(value).map_or(0, Vec::len))
-        .min()
-        .unwrap_or(0);
+    // A value without real content is made up beside those that have it.
+    let captured = free.iter().map(|value| task.captured.get(value).map_or(0, Vec::len)).max().unwrap_or(0);
     let mut stimuli = stimuli(captured, !free.is_empty(), task.claim);
     let wanted = stimuli.len();
     let largest = largest(task, &site);
