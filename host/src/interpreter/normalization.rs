@@ -153,7 +153,7 @@ fn group_norm(call: &Call<'_>) -> Result<Vec<Array>, Error> {
     let plane: usize = input.sizes().iter().skip(2).product();
     let data = by_real!(call, input, T => {
         let mut values = elements(input.storage::<T>().ok_or_else(|| call.unsupported_dtype(input.dtype()))?);
-        let inner = (batch * channels * plane).checked_div(batch * groups).unwrap_or(0);
+        let inner = if batch == 0 { 0 } else { channels / groups * plane };
         chunks(&mut values, inner, eps);
         let weight = channel::<T>(call, "weight", channels)?;
         let bias = channel::<T>(call, "bias", channels)?;
