@@ -77,8 +77,12 @@ const MOVES: &[&str] = &[
 
 fn answers(calls: &[Call]) -> Vec<Value> {
     let script = workspace().join("tests/fixtures/interpreter/evaluate.py");
-    let mut child =
-        Command::new(python().python).arg(&script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start Python");
+    let mut child = Command::new(python().python)
+        .arg(&script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start Python");
     let mut input = child.stdin.take().expect("piped");
     let lines: String = calls.iter().map(|call| format!("{}\n", call.json())).collect();
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));

@@ -87,6 +87,9 @@ fn is_deleted(proposal: &Proposal, node: NodeId) -> bool {
     proposal.steps.iter().any(|step| matches!(step, Step::Delete { node: deleted } if *deleted == node))
 }
 
+/// Gives the bytes of a folded value, from what has to be computed for it.
+type Content<'c, E> = &'c mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>;
+
 #[derive(Clone)]
 enum Broken {
     Graph(crate::graph::PatchError),
@@ -128,11 +131,7 @@ impl Draft {
     }
 
     /// One patch from all proposals; `content` gives the bytes of each folded value.
-    fn assemble<E>(
-        &self,
-        program: &Program,
-        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
-    ) -> Result<(Patch, Vec<(ValueId, ValueRef)>), E> {
+    fn assemble<E>(&self, program: &Program, content: Content<'_, E>) -> Result<(Patch, Vec<(ValueId, ValueRef)>), E> {
         let mut assembly =
             Assembly { patch: Patch::default(), insertions: 0, replaced: HashMap::new(), order: Vec::new() };
         for proposal in &self.proposals {
@@ -159,12 +158,7 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn add<E>(
-        &mut self,
-        program: &Program,
-        proposal: &Proposal,
-        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
-    ) -> Result<(), E> {
+    fn add<E>(&mut self, program: &Program, proposal: &Proposal, content: Content<'_, E>) -> Result<(), E> {
         let folds: HashMap<ValueRef, &TensorMeta> = proposal
             .steps
             .iter()
@@ -235,7 +229,7 @@ impl Assembly {
         proposal: &Proposal,
         value: ValueRef,
         meta: &TensorMeta,
-        content: &mut dyn FnMut(&Proposal, Result<FoldRequest, String>) -> Result<Vec<u8>, E>,
+        content: Content<'_, E>,
     ) -> Result<ValueRef, E> {
         let bytes = content(proposal, fold::request(program, proposal, value, meta))?;
         self.patch.edits.push(PatchEdit::Constant { meta: meta.clone(), bytes, origin: proposal.origin.clone() });

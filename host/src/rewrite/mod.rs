@@ -13,6 +13,7 @@
 mod check;
 mod combine;
 mod fold;
+mod metadata;
 mod storage;
 
 #[cfg(test)]
