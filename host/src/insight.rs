@@ -3,7 +3,7 @@
 //! In: the lowered op and the partitioner's reason. Out: an [`Insight`]. The table covers what the
 //! partitioner of executorch 1.5 refuses; for whatever it does not know the reason's own sentence is used.
 //!
-//! To add a case: put a row in [`CASES`], the more specific one first, and a line in the test table.
+//! To add a case: put a row in `CASES`, the more specific one first, and a line in the test table.
 
 use crate::torch::protocol::Reason;
 

@@ -1,7 +1,7 @@
 //! The report as one HTML file that needs nothing else: style, script and data are in it, nothing is
 //! loaded, and it works from disk.
 //!
-//! In: a [`Report`]. Out: the page. The record becomes a [`view`] of ready strings and geometry; the
+//! In: a [`Report`]. Out: the page. The record becomes a view of ready strings and geometry; the
 //! templates in `host/templates` only arrange it. Every string goes through the same formatter, which
 //! makes invisible characters visible and then escapes markup, so that a template cannot forget to. The
 //! page's own policy forbids every request and every script but the embedded one.
