@@ -14,6 +14,7 @@ use crate::evidence::{Evidence, Interval};
 use crate::files;
 use crate::gates::benchmark::{BenchmarkOutcome, benchmark};
 use crate::graph::{Program, ValueSource};
+use crate::hint::Hint as _;
 use crate::model::Model;
 use crate::pipeline::{Base, Error, Finished, Stop};
 use crate::proposal::{Proposals, RuleSet};
@@ -301,9 +302,10 @@ impl Account {
             }
             _ => return Err(error),
         };
+        let steps = error.hint().map(|text| Step { text, command: None }).into_iter().collect();
         self.report
             .findings
-            .push(Finding { text: what, ..finding(FindingCode::Other, Severity::Alarm, &error.to_string()) });
+            .push(Finding { text: what, steps, ..finding(FindingCode::Other, Severity::Alarm, &error.to_string()) });
         self.write(bench)
     }
 
@@ -397,9 +399,9 @@ fn next_steps(status: Status, folder: &Path, model: &str) -> Vec<Step> {
         }
         Status::Inconclusive => vec![retry(), explain("See what the evidence lacks")],
         Status::LoweringUnsupported => {
-            vec![step("Read what ExecuTorch says below, and change the model where it points", None)]
+            vec![step("Read what ExecuTorch says about it, and change the model where it points", None)]
         }
-        Status::DeviceExecutionUnsupported => vec![step("Read what the runtime says below", None)],
+        Status::DeviceExecutionUnsupported => vec![step("Read what the runtime says about it", None)],
     }
 }
 

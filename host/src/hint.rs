@@ -24,6 +24,9 @@ impl Hint for std::io::Error {
             std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
                 "Choose a place that you may write to, with `--out` for the run folder or `DELEGATE_DOCTOR_HOME` for everything else"
             }
+            std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+                "Raise the quota or the limit on file sizes (`ulimit -f`), or choose another place"
+            }
             _ => return None,
         };
         Some(advice.to_string())

@@ -64,6 +64,16 @@ impl Hint for Error {
 }
 
 impl Model {
+    /// The same for the same model, whatever folder it was named from.
+    pub fn identity(&self) -> String {
+        match &self.source {
+            ModelSource::File { path } | ModelSource::Program { path } => {
+                std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string()
+            }
+            ModelSource::Callable { module, callable } => format!("{module}:{callable}"),
+        }
+    }
+
     /// Reads the command line's MODEL.
     ///
     /// # Errors

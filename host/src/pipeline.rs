@@ -26,7 +26,7 @@ use crate::run_folder::{self, RunFolder};
 use crate::sandbox;
 use crate::settings::OptimizeSettings;
 use crate::target;
-use crate::torch::protocol::TensorFile;
+use crate::torch::protocol::{ModelSource, TensorFile};
 use crate::torch::{self, environment};
 use crate::trial::{self, Outcome};
 use crate::workbench::{MeasuredProgram, Workbench};
@@ -62,7 +62,11 @@ pub(crate) struct Base {
 /// that cannot be lowered or run is an answer, not an error.
 pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Finished, Error> {
     let model = Model::parse(&settings.model)?;
-    let folder = RunFolder::open(&settings.place, &settings.model, &settings.command)?;
+    if let ModelSource::Program { path } = &model.source {
+        // A file that cannot be used is refused before anything is made, and before torch opens it.
+        archive::read(path, &archive::Limits::default())?;
+    }
+    let folder = RunFolder::open(&settings.place, &model, &settings.command)?;
     progress.note(&format!("Run folder: `{}`", folder.path().display()));
     let bench = Workbench::prepare(settings, folder, progress)?;
     let rules = proposal::load_rules(&bench)?;

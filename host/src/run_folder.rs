@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::hint::Hint;
+use crate::model::Model;
 use crate::settings::RunPlace;
 
 /// Version of the records in a run folder.
@@ -58,6 +59,16 @@ pub enum Error {
     /// another process works in it
     #[error("Another process is working in `{0}`")]
     Locked(PathBuf),
+    /// it holds a run of something else
+    #[error("The run in `{path}` is of `{held}`, not of `{asked}`")]
+    OtherModel {
+        /// folder
+        path: PathBuf,
+        /// the model of the run
+        held: String,
+        /// the model asked for
+        asked: String,
+    },
     /// written by a newer tool
     #[error("The run in `{path}` was written by a newer version ({found}; this tool knows {VERSION})")]
     TooNew {
@@ -96,7 +107,15 @@ impl Hint for Error {
             Self::NothingToResume(_) => Some("Start without `--resume`".to_owned()),
             Self::Locked(_) => Some("Wait for it to end, or give another folder with `--out`".to_owned()),
             Self::TooNew { .. } => Some("Use the tool that wrote it, or start a new run".to_owned()),
-            Self::Io { source, .. } => source.hint(),
+            Self::OtherModel { held, .. } => {
+                Some(format!("Resume it with `{held}`, or start a new run without `--resume`"))
+            }
+            Self::Io { source, .. } => source.hint().or_else(|| match source.kind() {
+                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                    Some("A file stands where the folder should be; give another folder with `--out`".to_owned())
+                }
+                _ => Some("Give a folder that can be made and written with `--out`".to_owned()),
+            }),
             Self::Record { .. } => Some("Start a new run with `--out`".to_owned()),
         }
     }
@@ -121,6 +140,8 @@ pub struct RunRecord {
     pub tool: String,
     /// the model as typed
     pub model: String,
+    /// the same so that it means one thing from everywhere: an absolute path, or `module:callable`
+    pub source: String,
     /// the command line
     pub command: Vec<String>,
     /// when the run began, RFC 3339
@@ -150,7 +171,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// When the folder belongs to something else, another process works in it, or it cannot be written.
-    pub fn open(place: &RunPlace, model: &str, command: &[String]) -> Result<Self, Error> {
+    pub fn open(place: &RunPlace, model: &Model, command: &[String]) -> Result<Self, Error> {
         let (path, resume) = match place {
             RunPlace::Numbered { parent, name } => (numbered(parent, name)?, false),
             RunPlace::At(path) => (path.clone(), false),
@@ -186,6 +207,9 @@ impl RunFolder {
             if record.version > VERSION {
                 return Err(Error::TooNew { path, found: record.version });
             }
+            if record.source != model.identity() {
+                return Err(Error::OtherModel { path, held: record.model, asked: model.given.clone() });
+            }
             record
         } else {
             let strangers = fs::read_dir(&path)
@@ -200,7 +224,8 @@ impl RunFolder {
             RunRecord {
                 version: VERSION,
                 tool: env!("CARGO_PKG_VERSION").to_owned(),
-                model: model.to_owned(),
+                model: model.given.clone(),
+                source: model.identity(),
                 command: command.to_vec(),
                 created: now(),
                 state: State::Running,
@@ -208,6 +233,7 @@ impl RunFolder {
         };
         let path = std::path::absolute(&path).map_err(io_error)?;
         let folder = Self { path, record, resumed: resume, _lock: lock };
+        sweep(&folder.path);
         folder.save_record()?;
         Ok(folder)
     }
@@ -275,6 +301,28 @@ impl RunFolder {
     }
 }
 
+impl Drop for RunFolder {
+    /// A process that was killed in the middle of a file leaves the unfinished one behind.
+    fn drop(&mut self) {
+        sweep(&self.path);
+    }
+}
+
+/// Removes files and folders that were being written. Only the holder of the lock may do so.
+fn sweep(folder: &Path) {
+    let unfinished = [".writing-", ".making-", ".operators-"];
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // What cannot be removed stays, and no reader takes it for something finished.
+        if unfinished.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+            let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        } else if is_folder {
+            sweep(&path);
+        }
+    }
+}
+
 /// The current time, RFC 3339 in UTC, whole seconds.
 pub fn now() -> String {
     let now = jiff::Timestamp::now();
@@ -320,16 +368,50 @@ mod tests {
         RunPlace::Numbered { parent: parent.to_path_buf(), name: "unet".to_owned() }
     }
 
+    fn model(name: &str) -> Model {
+        Model::parse(&format!("zoo:{name}")).expect("model")
+    }
+
+    #[test]
+    fn a_run_of_another_model_is_not_gone_on_with() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let at = top.path().join("run");
+        drop(RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[]).expect("open"));
+        let before = fs::read(at.join(RECORD)).expect("record");
+        let error = RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("fpn"), &[]).expect_err("another model");
+        assert!(matches!(&error, Error::OtherModel { held, asked, .. } if held == "zoo:unet" && asked == "zoo:fpn"));
+        assert!(error.hint().is_some_and(|hint| hint.contains("zoo:unet")));
+        assert_eq!(fs::read(at.join(RECORD)).expect("record"), before);
+        RunFolder::open(&RunPlace::ResumeAt(at), &model("unet"), &[]).expect("the same model");
+    }
+
+    #[test]
+    fn what_was_being_written_is_swept_up_at_both_ends() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let at = top.path().join("run");
+        let open = RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[]).expect("open");
+        let inside = open.folder("rounds/1").expect("folder");
+        let left = [at.join(".writing-7.pt2"), inside.join(".writing-abc"), inside.join("program.pt2")];
+        let names = || left.each_ref().map(|path| path.exists());
+        let write = || left.iter().for_each(|path| fs::write(path, b"x").expect("write"));
+        write();
+        drop(open);
+        assert_eq!(names(), [false, false, true]);
+        write();
+        let _again = RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("unet"), &[]).expect("resumed");
+        assert_eq!(names(), [false, false, true]);
+    }
+
     #[test]
     fn runs_are_numbered_and_the_newest_is_resumed() {
         let top = tempfile::tempdir().expect("temporary folder");
-        let first = RunFolder::open(&place(top.path()), "unet.py", &[]).expect("first");
-        let second = RunFolder::open(&place(top.path()), "unet.py", &[]).expect("second");
+        let first = RunFolder::open(&place(top.path()), &model("unet"), &[]).expect("first");
+        let second = RunFolder::open(&place(top.path()), &model("unet"), &[]).expect("second");
         assert!(first.path().ends_with("unet-1") && second.path().ends_with("unet-2"));
         second.finish_stage("export", "k1", &7_u32).expect("stage");
         drop(second);
         let resume = RunPlace::ResumeNewest { parent: top.path().to_path_buf(), name: "unet".to_owned() };
-        let again = RunFolder::open(&resume, "unet.py", &[]).expect("resumed");
+        let again = RunFolder::open(&resume, &model("unet"), &[]).expect("resumed");
         assert!(again.path().ends_with("unet-2") && again.resumed());
         assert_eq!(again.finished_stage::<u32>("export", "k1"), Some(7));
         assert_eq!(again.finished_stage::<u32>("export", "k2"), None, "another key is another stage");
@@ -340,15 +422,18 @@ mod tests {
     fn a_folder_in_use_or_of_somebody_else_is_refused() {
         let top = tempfile::tempdir().expect("temporary folder");
         let at = RunPlace::At(top.path().join("run"));
-        let open = RunFolder::open(&at, "m.py", &[]).expect("open");
-        assert!(matches!(RunFolder::open(&at, "m.py", &[]), Err(Error::Locked(_))));
+        let open = RunFolder::open(&at, &model("m"), &[]).expect("open");
+        assert!(matches!(RunFolder::open(&at, &model("m"), &[]), Err(Error::Locked(_))));
         drop(open);
-        assert!(matches!(RunFolder::open(&at, "m.py", &[]), Err(Error::Occupied(_))));
+        assert!(matches!(RunFolder::open(&at, &model("m"), &[]), Err(Error::Occupied(_))));
         let foreign = top.path().join("photos");
         fs::create_dir(&foreign).expect("folder");
         files::write_atomic(&foreign.join("a.jpg"), b"x").expect("write");
-        assert!(matches!(RunFolder::open(&RunPlace::At(foreign.clone()), "m.py", &[]), Err(Error::NotEmpty(_))));
+        assert!(matches!(RunFolder::open(&RunPlace::At(foreign.clone()), &model("m"), &[]), Err(Error::NotEmpty(_))));
         assert_eq!(fs::read_dir(&foreign).expect("list").count(), 1, "nothing is left behind");
-        assert!(matches!(RunFolder::open(&RunPlace::ResumeAt(foreign), "m.py", &[]), Err(Error::NothingToResume(_))));
+        assert!(matches!(
+            RunFolder::open(&RunPlace::ResumeAt(foreign), &model("m"), &[]),
+            Err(Error::NothingToResume(_))
+        ));
     }
 }

@@ -43,11 +43,12 @@ pub(crate) struct Workbench<'a> {
     pub(crate) settings: &'a OptimizeSettings,
     pub(crate) progress: &'a dyn Progress,
     pub(crate) clock: Clock,
-    pub(crate) folder: RunFolder,
     pub(crate) cache: Cache,
     pub(crate) workers: WorkerPool,
     pub(crate) target: Box<dyn Target>,
     pub(crate) threads: u32,
+    /// last, so that everybody who writes into it is gone when it is closed
+    pub(crate) folder: RunFolder,
 }
 
 /// A program that was lowered, run and traced.
@@ -105,7 +106,7 @@ impl<'a> Workbench<'a> {
         let threads = settings.threads.unwrap_or_else(|| target.default_threads());
         let cache = Cache::new(settings.use_cache.then(|| folders.cache.clone()));
         clock.stage("set up", None, begin, None);
-        Ok(Self { settings, progress, clock, folder, cache, workers, target, threads })
+        Ok(Self { settings, progress, clock, cache, workers, target, threads, folder })
     }
 
     /// Runs a program on the target once, in a process of its own, and keeps its outputs.

@@ -93,9 +93,9 @@ def surroundings(error: BaseException) -> Optional[WorkerError]:
                 "out_of_memory",
                 f"Memory ran out{amount}",
                 detail=short_traceback(error),
-                hint="Try a smaller model or smaller inputs, or close other programs",
+                hint="Try a smaller model or smaller inputs, close other programs, or raise `--memory-limit`",
             )
-        if isinstance(current, OSError) and current.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        if isinstance(current, OSError) and current.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
             where = f" `{current.filename}`" if current.filename else ""
             return WorkerError(
                 "disk",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 import re
 import shutil
@@ -117,12 +118,39 @@ def _export_hint(error: BaseException) -> str:
     return "See the log for the whole message of torch.export"
 
 
+class _Sink(io.RawIOBase):
+    """Takes everything and keeps the first error for later: torch's archive writer ends the whole process
+    when a write fails."""
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        super().__init__()
+        self._file = file
+        self.error: Optional[OSError] = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data) -> int:
+        left = memoryview(data).cast("B")
+        size = len(left)
+        while left and self.error is None:
+            try:
+                left = left[self._file.write(left) :]
+            except OSError as error:
+                self.error = error
+        return size
+
+
 def _save(program: torch.export.ExportedProgram, out: str) -> None:
     temporary = os.path.join(os.path.dirname(out), f".writing-{os.getpid()}.pt2")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.export.save(program, temporary)
+            with open(temporary, "wb", buffering=0) as file:
+                sink = _Sink(file)
+                torch.export.save(program, sink)
+        if sink.error is not None:
+            raise sink.error
         os.replace(temporary, out)
     except BaseException as error:  # noqa: BLE001 - nothing half-written may stay
         _unlink(temporary)

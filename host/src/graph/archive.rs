@@ -184,6 +184,11 @@ impl Hint for Error {
                     .to_owned()
             }
             Self::Missing { .. } => "Check that the file was made by `torch.export.save`".to_owned(),
+            Self::EntryName { .. } | Self::TooLarge { .. } => {
+                "A file that `torch.export.save` made is not like this; get it from its source again, or export the \
+                 model anew"
+                    .to_owned()
+            }
             Self::SeveralPrograms { .. } => "Save one program to a file".to_owned(),
             _ => return None,
         })

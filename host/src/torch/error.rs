@@ -108,7 +108,7 @@ impl Error {
             }
             Self::Died { .. } => Some("See the worker log in the run folder for its last words".to_owned()),
             Self::TimedOut { method: "export", .. } => {
-                Some("Look for an endless loop or a download in the model's code, or raise the time limit".to_owned())
+                Some("Look for an endless loop or a download in the model's code, or raise `--model-timeout`".to_owned())
             }
             Self::TimedOut { .. } => Some("Raise the time limit, or try a smaller model".to_owned()),
             Self::Ended { .. } | Self::Interrupted => None,
