@@ -64,18 +64,6 @@ uint64_t nanoseconds_since(Clock::time_point start) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
-// A figure of /proc/self/status in bytes; 0 when it is not there.
-uint64_t memory_figure(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (line.rfind(name + ":", 0) == 0) {
-      return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10) * 1024;
-    }
-  }
-  return 0;
-}
-
 // The CPU as /proc/cpuinfo tells it: the first processor's name and features.
 void describe_cpu(Json& json) {
   std::ifstream info("/proc/cpuinfo");
@@ -143,7 +131,7 @@ class Session {
     if (auto failure = untraced(inputs)) {
       return failure;
     }
-    peak_memory_ = memory_figure("VmHWM");
+    peak_memory_ = memory_figure("/proc/self/status", "VmHWM");
     if (!arguments_.trace.empty() && arguments_.trace_iterations > 0) {
       if (auto failure = traced(inputs)) {
         return failure;
@@ -399,8 +387,10 @@ int fail(Messages& messages, const Failure& failure) {
 }
 
 int run(int argc, char** argv) {
-  // The runner ends with the process that wanted it, and leaves no core file behind.
+  // The runner ends with the process that wanted it, leaves no core file behind, and is the first to go
+  // when a damaged program asks for all the memory there is.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   std::signal(SIGPIPE, SIG_IGN);
@@ -418,7 +408,7 @@ int run(int argc, char** argv) {
   if (!wrong.empty()) {
     return fail(messages, Failure{"arguments", Error::InvalidArgument, wrong});
   }
-  uint64_t peak_memory = memory_figure("VmHWM");
+  uint64_t peak_memory = memory_figure("/proc/self/status", "VmHWM");
   if (!arguments.probe) {
     Session session(messages, std::move(arguments));
     if (const auto failure = session.run()) {

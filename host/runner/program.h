@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,18 @@ inline std::string tag_name(Tag tag) {
   }
 }
 
+// A figure in kB of a file like /proc/self/status, in bytes; 0 when it is not there.
+inline uint64_t memory_figure(const char* file, const std::string& name) {
+  std::ifstream lines(file);
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.rfind(name + ":", 0) == 0) {
+      return std::strtoull(line.c_str() + name.size() + 1, nullptr, 10) * 1024;
+    }
+  }
+  return 0;
+}
+
 // Zeroed, aligned memory that costs nothing until it is touched.
 class Buffer {
  public:
@@ -111,8 +124,10 @@ class LoadedMethod {
     if (!meta.ok()) {
       return Failure{"load_method", meta.error(), "the program has no method `" + name + "`"};
     }
-    const uint64_t physical =
-        static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    uint64_t available = memory_figure("/proc/meminfo", "MemAvailable");
+    if (available == 0) {
+      available = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    }
     for (size_t i = 0; i < meta->num_memory_planned_buffers(); ++i) {
       const auto size = meta->memory_planned_buffer_size(i);
       if (!size.ok()) {
@@ -120,11 +135,12 @@ class LoadedMethod {
       }
       planned_bytes_ += *size > 0 ? static_cast<uint64_t>(*size) : 0;
       buffers_.emplace_back();
-      if (*size < 0 || planned_bytes_ > physical || !buffers_.back().allocate(static_cast<size_t>(*size))) {
+      if (*size < 0 || planned_bytes_ > available || !buffers_.back().allocate(static_cast<size_t>(*size))) {
         return Failure{
             "load_method",
             Error::MemoryAllocationFailed,
-            "the program plans " + std::to_string(planned_bytes_) + " bytes of activations or more"};
+            "the program plans " + std::to_string(planned_bytes_) + " bytes of activations or more, but only " +
+                std::to_string(available) + " bytes of memory are free"};
       }
       spans_.emplace_back(buffers_.back().data(), buffers_.back().size());
     }

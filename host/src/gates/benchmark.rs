@@ -4,11 +4,12 @@
 //! programs are interleaved, each block is a process of its own, and within a round the order is drawn at
 //! random. After fixed numbers of pairs the gate looks at the ratio of medians and stops as soon as it is
 //! clear; each look spends a part of the error that the plan allows, so looking often does not make an
-//! unchanged program pass.
+//! unchanged program pass. Where other work keeps the processors busy, the median says more about that
+//! work than about the program; the gate sees it in the times and compares the fastest tenth instead.
 //!
 //! A pass needs two witnesses: the exact rank test, which holds whatever the noise is like, and the
-//! bootstrap interval of the ratio. Several modes, drift and times that are multiples of a scheduler's
-//! slice ask for more pairs.
+//! bootstrap interval of the ratio. Several modes, drift and times that lie whole scheduler slices
+//! apart ask for more pairs.
 
 mod words;
 
@@ -37,6 +38,8 @@ const FIRST_LOOK: f64 = 0.26;
 const DENSE_UNTIL: u32 = 12;
 /// Pairs asked for when the device is not calm.
 const CAUTIOUS_PAIRS: u32 = 12;
+/// One block of so many in which the times lie whole scheduler slices apart makes the device a busy one.
+const BUSY_BLOCKS: usize = 8;
 /// A trend is told when it is this unlikely by chance and this large.
 const DRIFT_CHANCE: f64 = 0.01;
 const DRIFT_SIZE: f64 = 0.05;
@@ -111,11 +114,13 @@ pub struct Side {
     pub blocks: Vec<Block>,
     /// median, every block with the same weight, ns; 0 without a block
     pub median_ns: f64,
+    /// the statistic that was compared, ns
+    pub compared_ns: f64,
     /// the ways it ran, fastest first
     pub modes: Vec<Mode>,
-    /// trend of the block medians, when there is one to tell
+    /// trend over the blocks, when there is one to tell
     pub drift: Option<Drift>,
-    /// scheduler slice that its times are multiples of, ns
+    /// scheduler slice that its times lie apart by, ns
     pub quantum_ns: Option<f64>,
     /// median of the blocks' peaks, bytes
     pub peak_memory_bytes: Option<f64>,
@@ -126,7 +131,9 @@ pub struct Side {
 pub struct Look {
     /// pairs so far
     pub pairs: u32,
-    /// median before over median after
+    /// what of the times was compared
+    pub statistic: Statistic,
+    /// the statistic before over the same after
     pub ratio: f64,
     /// of the ratio, computed where it could decide; its width allows for all looks together
     pub interval: Option<Interval>,
@@ -151,6 +158,24 @@ pub enum StopReason {
     Pairs,
 }
 
+/// What of a program's times is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// the median
+    Median,
+    /// the fastest tenth: runs that hardly had to wait for a processor
+    FastestTenth,
+}
+
+impl Statistic {
+    fn quantile(self) -> f64 {
+        match self {
+            Self::Median => 0.5,
+            Self::FastestTenth => 0.1,
+        }
+    }
+}
+
 /// Result of the gate with everything it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkOutcome {
@@ -162,7 +187,9 @@ pub struct BenchmarkOutcome {
     pub before: Side,
     /// the program after
     pub after: Side,
-    /// median before over median after; `None` when nothing was measured
+    /// what of the times was compared
+    pub statistic: Statistic,
+    /// the statistic before over the same after; `None` when nothing was measured
     pub ratio: Option<f64>,
     /// of the ratio
     pub interval: Option<Interval>,
@@ -388,13 +415,14 @@ impl Experiment {
     /// Looks at the blocks so far; says why to stop, if there is reason to.
     fn look(&mut self, plan: &BenchmarkPlan, spends: f64) -> Option<StopReason> {
         let pairs = pairs(&self.before, &self.after);
-        let rounds = self.rounds();
-        let ratio = statistics::ratio_of_medians(&pairs)?;
-        let tail = statistics::rank_test(&rounds, plan.min_gain);
+        let statistic = self.statistic();
+        let ratio = statistics::ratio_of_quantiles(&pairs, statistic.quantile())?;
+        let tail = statistics::rank_test(&self.rounds(statistic), plan.min_gain);
         let decides = tail.greater <= spends || tail.less <= spends;
         let interval = if decides { self.interval(&pairs, plan, spends) } else { None };
         self.looks.push(Look {
             pairs: self.pairs(),
+            statistic,
             ratio,
             interval,
             chance_if_not_faster: tail.greater,
@@ -402,33 +430,44 @@ impl Experiment {
             spends,
         });
         let interval = interval?;
-        let (before, after) = (side(&self.before), side(&self.after));
-        if self.pairs() < CAUTIOUS_PAIRS && self.pairs() < plan.max_pairs && !(before.calm() && after.calm()) {
+        let calm = side(&self.before, statistic).calm() && side(&self.after, statistic).calm();
+        if self.pairs() < CAUTIOUS_PAIRS && self.pairs() < plan.max_pairs && !calm {
             return None;
         }
         if tail.greater <= spends && interval.low > plan.min_gain {
             let (first, second) = pairs.split_at(pairs.len() / 2);
-            let holds = |half| statistics::ratio_of_medians(half).is_some_and(|ratio| ratio > plan.min_gain);
-            return (holds(first) && holds(second) && !scheduler_explains(&before, &after))
-                .then_some(StopReason::Faster);
+            let holds = |half| {
+                statistics::ratio_of_quantiles(half, statistic.quantile()).is_some_and(|ratio| ratio > plan.min_gain)
+            };
+            return (holds(first) && holds(second)).then_some(StopReason::Faster);
         }
         (tail.less <= spends && interval.high < plan.min_gain).then_some(StopReason::NotFaster)
+    }
+
+    /// What to compare. The choice looks at each block by itself and never at which program it is of, so
+    /// the rank test holds for it as well.
+    fn statistic(&self) -> Statistic {
+        let sliced = |block: &&Block| statistics::quantum(&as_f64(&block.samples_ns)).is_some();
+        let busy = self.before.iter().chain(&self.after).filter(sliced).count();
+        let all = self.before.len() + self.after.len();
+        if busy * BUSY_BLOCKS >= all.max(1) { Statistic::FastestTenth } else { Statistic::Median }
     }
 
     /// The interval at a look that may spend `spends`: each end is wrong with that chance at most, so
     /// that over all looks together the plan's confidence holds.
     fn interval(&self, pairs: &[Pair], plan: &BenchmarkPlan, spends: f64) -> Option<Interval> {
         let seed = plan.seed ^ u64::from(self.round);
-        let interval = statistics::bootstrap_ratio(pairs, 1.0 - 2.0 * spends, seed)?;
+        let quantile = self.statistic().quantile();
+        let interval = statistics::bootstrap_ratio(pairs, quantile, 1.0 - 2.0 * spends, seed)?;
         Some(Interval { confidence: plan.confidence, ..interval })
     }
 
-    fn rounds(&self) -> Vec<Round> {
-        let medians = |blocks: &[Block], round| {
-            blocks.iter().filter(|block| block.round == round).filter_map(Block::median).collect()
+    fn rounds(&self, statistic: Statistic) -> Vec<Round> {
+        let times = |blocks: &[Block], round| {
+            blocks.iter().filter(|block| block.round == round).filter_map(|block| block.time(statistic)).collect()
         };
         (0..self.round)
-            .map(|round| Round { before: medians(&self.before, round), after: medians(&self.after, round) })
+            .map(|round| Round { before: times(&self.before, round), after: times(&self.after, round) })
             .collect()
     }
 
@@ -439,9 +478,10 @@ impl Experiment {
         stop: StopReason,
         elapsed: Duration,
     ) -> BenchmarkOutcome {
-        let (before, after) = (side(&self.before), side(&self.after));
+        let statistic = self.statistic();
+        let (before, after) = (side(&self.before, statistic), side(&self.after, statistic));
         let pairs = pairs(&self.before, &self.after);
-        let ratio = statistics::ratio_of_medians(&pairs);
+        let ratio = statistics::ratio_of_quantiles(&pairs, statistic.quantile());
         let spends = self.looks.last().map_or((1.0 - plan.confidence) / 2.0, |look| look.spends);
         let interval = self.interval(&pairs, plan, spends);
         let status = match stop {
@@ -460,6 +500,7 @@ impl Experiment {
             target,
             before,
             after,
+            statistic,
             ratio,
             interval,
             looks: self.looks,
@@ -473,8 +514,8 @@ impl Experiment {
 }
 
 impl Block {
-    fn median(&self) -> Option<f64> {
-        median(&as_f64(&self.samples_ns))
+    fn time(&self, statistic: Statistic) -> Option<f64> {
+        statistics::weighted_quantile(std::iter::once(&as_f64(&self.samples_ns)), statistic.quantile())
     }
 }
 
@@ -498,28 +539,20 @@ fn pairs(before: &[Block], after: &[Block]) -> Vec<Pair> {
         .collect()
 }
 
-fn side(blocks: &[Block]) -> Side {
+fn side(blocks: &[Block], statistic: Statistic) -> Side {
     let samples: Vec<Vec<f64>> = blocks.iter().map(|block| as_f64(&block.samples_ns)).collect();
     let all: Vec<f64> = samples.iter().flatten().copied().collect();
-    let medians: Vec<f64> = blocks.iter().filter_map(Block::median).collect();
+    let times: Vec<f64> = blocks.iter().filter_map(|block| block.time(statistic)).collect();
     #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^53")]
     let peaks: Vec<f64> = blocks.iter().filter_map(|block| block.peak_memory_bytes).map(|bytes| bytes as f64).collect();
     Side {
         blocks: blocks.to_vec(),
-        median_ns: statistics::weighted_median(samples.iter()).unwrap_or(0.0),
+        median_ns: statistics::weighted_quantile(samples.iter(), 0.5).unwrap_or(0.0),
+        compared_ns: statistics::weighted_quantile(samples.iter(), statistic.quantile()).unwrap_or(0.0),
         modes: statistics::modes(&all),
-        drift: statistics::drift(&medians)
+        drift: statistics::drift(&times)
             .filter(|drift| drift.chance < DRIFT_CHANCE && (drift.change - 1.0).abs() > DRIFT_SIZE),
         quantum_ns: statistics::quantum(&all),
         peak_memory_bytes: median(&peaks),
-    }
-}
-
-/// True when both programs' times are multiples of a scheduler's slice, and so few slices lie between
-/// them that one slice more or less could be the whole gain.
-fn scheduler_explains(before: &Side, after: &Side) -> bool {
-    match (before.quantum_ns, after.quantum_ns) {
-        (Some(left), Some(right)) => (before.median_ns - after.median_ns).abs() < 2.0 * left.max(right),
-        _ => false,
     }
 }

@@ -33,9 +33,9 @@ const MODE_LIMIT: usize = 4;
 /// One round of the experiment: as many blocks of each program, in random order among themselves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round {
-    /// median of each block of the program before, ns
+    /// a time of each block of the program before, ns
     pub before: Vec<f64>,
-    /// median of each block of the program after, ns
+    /// the same of each block of the program after, ns
     pub after: Vec<f64>,
 }
 
@@ -118,38 +118,38 @@ pub struct Pair {
     pub after: Vec<f64>,
 }
 
-/// Median before over median after, every block having the same weight. `None` without samples.
-pub fn ratio_of_medians(pairs: &[Pair]) -> Option<f64> {
-    let side = |pick: fn(&Pair) -> &Vec<f64>| weighted_median(pairs.iter().map(pick));
+/// A quantile before over the same one after, every block having the same weight. `None` without samples.
+pub fn ratio_of_quantiles(pairs: &[Pair], quantile: f64) -> Option<f64> {
+    let side = |pick: fn(&Pair) -> &Vec<f64>| weighted_quantile(pairs.iter().map(pick), quantile);
     Some(side(|pair| &pair.before)? / side(|pair| &pair.after)?)
 }
 
-/// Median over blocks of the same weight each, whatever their sample counts.
-pub fn weighted_median<'a>(blocks: impl Iterator<Item = &'a Vec<f64>>) -> Option<f64> {
+/// A quantile over blocks of the same weight each, whatever their sample counts.
+pub fn weighted_quantile<'a>(blocks: impl Iterator<Item = &'a Vec<f64>>, quantile: f64) -> Option<f64> {
     let mut weighted: Vec<(f64, f64)> = Vec::new();
     for block in blocks {
         let weight = 1.0 / count(block.len());
         weighted.extend(block.iter().map(|&sample| (sample, weight)));
     }
     weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = weighted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let wanted = weighted.iter().map(|(_, weight)| weight).sum::<f64>() * quantile;
     let mut below = 0.0;
     for (index, (sample, weight)) in weighted.iter().enumerate() {
         below += weight;
-        if (below - half).abs() <= 1e-9 * half {
+        if (below - wanted).abs() <= 1e-9 * wanted {
             let next = weighted.get(index + 1).map_or(*sample, |(next, _)| *next);
             return Some(f64::midpoint(*sample, next));
         }
-        if below > half {
+        if below > wanted {
             return Some(*sample);
         }
     }
     None
 }
 
-/// Interval of the ratio of medians by a hierarchical bootstrap: pairs are drawn with replacement, then
+/// Interval of a ratio of quantiles by a hierarchical bootstrap: pairs are drawn with replacement, then
 /// samples within each drawn block. `None` when a block has no sample.
-pub fn bootstrap_ratio(pairs: &[Pair], confidence: f64, seed: u64) -> Option<Interval> {
+pub fn bootstrap_ratio(pairs: &[Pair], quantile: f64, confidence: f64, seed: u64) -> Option<Interval> {
     if pairs.is_empty() || pairs.iter().any(|pair| pair.before.is_empty() || pair.after.is_empty()) {
         return None;
     }
@@ -164,7 +164,7 @@ pub fn bootstrap_ratio(pairs: &[Pair], confidence: f64, seed: u64) -> Option<Int
             draw(&pair.before, &mut random, &mut before);
             draw(&pair.after, &mut random, &mut after);
         }
-        ratios.push(quick_median(&mut before)? / quick_median(&mut after)?);
+        ratios.push(quick_quantile(&mut before, quantile)? / quick_quantile(&mut after, quantile)?);
     }
     ratios.sort_by(f64::total_cmp);
     let tail = (1.0 - confidence) / 2.0;
@@ -191,18 +191,14 @@ fn draw(block: &[f64], random: &mut ChaCha8Rng, into: &mut Vec<f64>) {
     }
 }
 
-fn quick_median(samples: &mut [f64]) -> Option<f64> {
-    let middle = samples.len() / 2;
-    let odd = samples.len() % 2 == 1;
+fn quick_quantile(samples: &mut [f64], quantile: f64) -> Option<f64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the samples")]
+    let wanted = (quantile * count(samples.len())).floor() as usize;
     if samples.is_empty() {
         return None;
     }
-    let (below, upper, _) = samples.select_nth_unstable_by(middle, f64::total_cmp);
-    let upper = *upper;
-    if odd {
-        return Some(upper);
-    }
-    below.iter().copied().max_by(f64::total_cmp).map(|lower| f64::midpoint(lower, upper))
+    let wanted = wanted.min(samples.len() - 1);
+    Some(*samples.select_nth_unstable_by(wanted, f64::total_cmp).1)
 }
 
 /// A way in which a program runs.
@@ -331,31 +327,45 @@ fn upper_tail(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The time slice of a scheduler, in ns, that the samples are multiples of; `None` when they are not.
-/// Such times say how often the program waited for a processor, not how long it worked.
+/// The time slice of a scheduler, in ns, when the samples lie whole slices apart from each other; `None`
+/// when they do not. Such times say how often the program waited for a processor, not only how long it
+/// worked.
 pub fn quantum(samples: &[f64]) -> Option<f64> {
-    const SLICES_NS: [f64; 3] = [8e6, 4e6, 10e6];
-    const CLOSE: f64 = 0.06;
-    const MOST: f64 = 0.7;
-    const ANOTHER: f64 = 0.1;
-    if samples.len() < 12 {
+    const SLICES_NS: [f64; 4] = [10e6, 8e6, 4e6, 1e6];
+    /// Mean resultant length of the phases within a slice: 1 when all are the same, about 0 by chance.
+    const CONCENTRATED: f64 = 0.8;
+    /// Distance from the common phase, in slices, that counts as having it.
+    const CLOSE: f64 = 0.12;
+    const MOST: f64 = 0.8;
+    /// Part of the samples that waited for another number of slices than most did.
+    const OTHERS: f64 = 0.15;
+    if samples.len() < 8 {
         return None;
     }
     let total = count(samples.len());
     SLICES_NS.into_iter().find(|slice| {
-        let mut multiples: BTreeMap<u64, f64> = BTreeMap::new();
+        let phase = |time: &f64| time / slice * std::f64::consts::TAU;
+        let (sine, cosine) = samples
+            .iter()
+            .map(phase)
+            .fold((0.0, 0.0), |(sine, cosine), angle: f64| (sine + angle.sin() / total, cosine + angle.cos() / total));
+        if sine.hypot(cosine) < CONCENTRATED {
+            return false;
+        }
+        let offset = sine.atan2(cosine) / std::f64::consts::TAU * slice;
+        let mut multiples: BTreeMap<i64, f64> = BTreeMap::new();
         for time in samples {
-            let multiple = (time / slice).round();
-            if multiple >= 1.0 && (time / slice - multiple).abs() <= CLOSE {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count of slices")]
-                let multiple = multiple as u64;
+            let multiple = (time - offset) / slice;
+            if (multiple - multiple.round()).abs() <= CLOSE {
+                #[expect(clippy::cast_possible_truncation, reason = "a small count of slices")]
+                let multiple = multiple.round() as i64;
                 *multiples.entry(multiple).or_insert(0.0) += 1.0;
             }
         }
+        // A program may well take the same time always; only several multiples are a sign of a scheduler.
         let close: f64 = multiples.values().sum();
-        // A program may well take 8.0 ms; only several multiples are a sign of a scheduler.
-        let several = multiples.values().filter(|&&count| count >= ANOTHER * total).count() >= 2;
-        several && close >= MOST * total
+        let others = close - multiples.values().copied().fold(0.0, f64::max);
+        close >= MOST * total && others >= (OTHERS * total).max(2.0)
     })
 }
 
@@ -427,9 +437,9 @@ mod tests {
                     Pair { before: block(3.0), after: block(2.0) }
                 })
                 .collect();
-            let interval = bootstrap_ratio(&pairs, 0.95, seed).expect("interval");
+            let interval = bootstrap_ratio(&pairs, 0.5, 0.95, seed).expect("interval");
             covered += u32::from(interval.low <= 1.5 && 1.5 <= interval.high);
-            let point = ratio_of_medians(&pairs).expect("ratio");
+            let point = ratio_of_quantiles(&pairs, 0.5).expect("ratio");
             assert!(interval.low <= point && point <= interval.high);
         }
         // A percentile bootstrap of 12 pairs covers a little less than it says.
@@ -439,10 +449,11 @@ mod tests {
     #[test]
     fn a_block_has_the_same_weight_whatever_its_size() {
         let blocks = [vec![1.0; 100], vec![3.0; 2], vec![5.0; 2]];
-        assert_eq!(weighted_median(blocks.iter()), Some(3.0));
-        assert_eq!(weighted_median([vec![1.0], vec![2.0]].iter()), Some(1.5));
-        assert_eq!(weighted_median([].iter()), None);
-        assert_eq!(bootstrap_ratio(&[Pair { before: vec![1.0], after: vec![] }], 0.9, 0), None);
+        assert_eq!(weighted_quantile(blocks.iter(), 0.5), Some(3.0));
+        assert_eq!(weighted_quantile(blocks.iter(), 0.1), Some(1.0));
+        assert_eq!(weighted_quantile([vec![1.0], vec![2.0]].iter(), 0.5), Some(1.5));
+        assert_eq!(weighted_quantile([].iter(), 0.5), None);
+        assert_eq!(bootstrap_ratio(&[Pair { before: vec![1.0], after: vec![] }], 0.5, 0.9, 0), None);
     }
 
     #[test]
@@ -487,6 +498,8 @@ mod tests {
         let sliced: Vec<f64> =
             (0..40).map(|index| f64::from(index % 3 + 1) * 4e6 * (1.0 + 0.005 * normal(&mut random))).collect();
         assert_eq!(quantum(&sliced), Some(4e6));
+        let waiting: Vec<f64> = sliced.iter().map(|time| time + 2.75e6).collect();
+        assert_eq!(quantum(&waiting), Some(4e6), "the program's own time comes on top");
         let steady: Vec<f64> = (0..40).map(|_| 8e6 * (1.0 + 0.005 * normal(&mut random))).collect();
         assert_eq!(quantum(&steady), None);
         let spread: Vec<f64> = (0..40).map(|_| random.random_range(3e6..30e6)).collect();

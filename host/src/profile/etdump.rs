@@ -4,14 +4,14 @@
 //! work a hostile file can ask for. Times stay in the file's ticks; whoever made the trace knows what a
 //! tick is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flatbuffers::VerifierOptions;
 use fs_err as fs;
 
 use crate::hint::Hint;
 
-use super::etdump_schema::etdump::{ProfileEvent, root_as_etdump_with_opts, size_prefixed_root_as_etdump_with_opts};
+use super::etdump_schema::etdump::{ProfileEvent, size_prefixed_root_as_etdump_with_opts};
 
 /// Largest dump that is read.
 const MAX_BYTES: u64 = 1 << 30;
@@ -106,17 +106,10 @@ pub fn parse(bytes: &[u8]) -> Result<Trace, String> {
         max_apparent_size: 1 << 31,
         ignore_missing_null_terminator: false,
     };
-    // The runtime writes the size first; other tools strip it.
-    let prefixed = bytes.get(8..12) == Some(b"ED00".as_slice());
-    let plain = bytes.get(4..8) == Some(b"ED00".as_slice());
-    let dump = if prefixed {
-        size_prefixed_root_as_etdump_with_opts(&options, bytes)
-    } else if plain {
-        root_as_etdump_with_opts(&options, bytes)
-    } else {
+    if bytes.get(8..12) != Some(b"ED00".as_slice()) {
         return Err("the identifier `ED00` is missing".to_owned());
     }
-    .map_err(|error| error.to_string())?;
+    let dump = size_prefixed_root_as_etdump_with_opts(&options, bytes).map_err(|error| error.to_string())?;
 
     let mut trace = Trace::default();
     for run in dump.run_data().into_iter().flatten() {
@@ -153,11 +146,98 @@ fn timed_event(event: &ProfileEvent<'_>) -> Result<Event, String> {
     })
 }
 
-/// A dump on disk with the meaning of its ticks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceFile {
-    /// the file
-    pub path: PathBuf,
-    /// nanoseconds of one tick
-    pub ns_per_tick: f64,
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Three traced runs of a small program with a delegate call and a softmax outside of it, as the
+    /// native runner wrote them.
+    const SAMPLE: &[u8] =
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/runner/softmax_head.etdp"));
+
+    #[test]
+    fn a_real_dump_is_read_in_the_order_of_its_events() {
+        let trace = parse(SAMPLE).expect("a dump");
+        assert_eq!(trace.runs.len(), 3);
+        let events: Vec<(&str, bool, Option<i64>)> =
+            trace.runs[2].events.iter().map(|event| (event.name.as_str(), event.delegate, event.instruction)).collect();
+        assert_eq!(
+            events,
+            [
+                ("Transpose (ND, X32) #1", true, Some(0)),
+                ("Convolution (NHWC, F32) IGEMM #1", true, Some(0)),
+                ("Convolution (NHWC, F32) IGEMM #2", true, Some(0)),
+                ("Transpose (ND, X32) #2", true, Some(0)),
+                ("DELEGATE_CALL", false, Some(0)),
+                ("native_call__softmax.out", false, Some(1)),
+                ("OPERATOR_CALL", false, Some(1)),
+                ("Method::execute", false, Some(0)),
+            ]
+        );
+        assert_eq!(trace.runs[0].name, "Execute");
+        assert!(trace.runs.iter().flat_map(|run| &run.events).all(|event| event.ticks() < 1_000_000_000));
+    }
+
+    #[test]
+    fn what_is_no_dump_is_refused_with_a_reason() {
+        assert_eq!(parse(b""), Err("the identifier `ED00` is missing".to_owned()));
+        assert_eq!(parse(&[0; 64]), Err("the identifier `ED00` is missing".to_owned()));
+        let error = read(Path::new("/nonexistent/trace.etdp")).expect_err("missing");
+        assert!(matches!(error, Error::Io(_)), "{error}");
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("trace.etdp");
+        crate::files::write_atomic(&path, &SAMPLE[..SAMPLE.len() / 2]).expect("write");
+        let error = read(&path).expect_err("cut short").to_string();
+        assert!(error.starts_with("Trace `") && error.contains("is not a valid ETDump: "), "{error}");
+    }
+
+    #[test]
+    fn a_dump_that_is_cut_anywhere_is_refused() {
+        for length in 0..SAMPLE.len() {
+            assert!(parse(&SAMPLE[..length]).is_err(), "{length} of {} bytes", SAMPLE.len());
+        }
+    }
+
+    #[test]
+    fn an_event_that_ends_before_it_starts_is_refused() {
+        let start = parse(SAMPLE).expect("a dump").runs[0].events[4].start;
+        let at = SAMPLE.windows(8).position(|bytes| bytes == start.to_le_bytes()).expect("the start time");
+        let mut damaged = SAMPLE.to_vec();
+        damaged[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(parse(&damaged).expect_err("refused").ends_with("ends before it starts"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+        #[test]
+        fn a_damaged_dump_is_refused_or_read(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)) {
+            let mut damaged = SAMPLE.to_vec();
+            for (at, byte) in changes {
+                damaged[at.index(SAMPLE.len())] = byte;
+            }
+            if let Ok(trace) = parse(&damaged) {
+                let _ = crate::profile::profile(&trace, 1.0, &label());
+            }
+        }
+
+        #[test]
+        fn any_bytes_after_the_identifier_are_refused_or_read(tail in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut bytes = vec![0x20, 1, 0, 0, 12, 0, 0, 0];
+            bytes.extend_from_slice(b"ED00");
+            bytes.extend(tail);
+            let _ = parse(&bytes);
+        }
+    }
+
+    fn label() -> crate::evidence::TargetLabel {
+        crate::evidence::TargetLabel {
+            kind: "local".to_owned(),
+            name: "this host".to_owned(),
+            architecture: "x86_64".to_owned(),
+            physical_arm: false,
+        }
+    }
 }

@@ -107,7 +107,10 @@ impl Target for FakeDevice {
             let time = match self.noise {
                 Noise::HeavyTail if chance(random, 0.08) => plain * random.random_range(1.5..8.0),
                 Noise::BimodalBySample if chance(random, 0.5) => plain * 1.6,
-                Noise::Slices if *load > 1.5 => (plain / 4e6).ceil() * 4e6,
+                Noise::Slices if *load > 1.5 => {
+                    let waits = f64::from(random.random_range(0..3_u32));
+                    base * (0.01 * normal(random)).exp() + waits * 4e6
+                }
                 _ => plain,
             };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some ten milliseconds")]
@@ -208,6 +211,21 @@ fn two_modes_are_told_and_ask_for_more_pairs() {
     assert!(outcome.report.summary.contains("runs in 2 ways ("), "{}", outcome.report.summary);
     assert!(outcome.before.blocks.len() >= 12);
     assert!(outcome.report.facts.iter().any(|fact| fact.name == "not calm"));
+}
+
+#[test]
+fn on_a_busy_processor_the_undisturbed_runs_are_compared() {
+    for seed in 0..20 {
+        let faster = experiment(Noise::Slices, 1.5, seed);
+        let ratio = faster.ratio.expect("ratio");
+        if faster.statistic == super::Statistic::FastestTenth {
+            assert_eq!(faster.report.status, GateStatus::Pass, "{seed}: {}", faster.report.summary);
+            assert!((ratio - 1.5).abs() < 0.05, "{seed}: {}", faster.report.summary);
+            assert!(faster.report.summary.contains("other work keeps the processors busy"));
+        }
+    }
+    let busy = experiment(Noise::Slices, 1.0, 2);
+    assert_eq!(busy.statistic, super::Statistic::FastestTenth, "{}", busy.report.summary);
 }
 
 #[test]

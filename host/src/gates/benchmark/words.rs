@@ -1,6 +1,6 @@
 //! The gate's verdict in words, and its evidence as facts.
 
-use super::{BenchmarkOutcome, BenchmarkPlan, Side, StopReason, scheduler_explains};
+use super::{BenchmarkOutcome, BenchmarkPlan, Side, Statistic, StopReason};
 use crate::gates::Fact;
 
 impl BenchmarkOutcome {
@@ -12,7 +12,12 @@ impl BenchmarkOutcome {
                 plan.budget.as_secs()
             );
         };
-        let times = format!("{} → {}", milliseconds(self.before.median_ns), milliseconds(self.after.median_ns));
+        let what = match self.statistic {
+            Statistic::Median => "",
+            Statistic::FastestTenth => " (fastest tenth, as other work keeps the processors busy)",
+        };
+        let times =
+            format!("{} → {}{what}", milliseconds(self.before.compared_ns), milliseconds(self.after.compared_ns));
         let range = format!(
             "{times}, ratio {ratio:.2} ({:.2} to {:.2} at {:.0} %)",
             interval.low,
@@ -47,6 +52,16 @@ impl BenchmarkOutcome {
             add(
                 &format!("median latency {name}"),
                 format!("{} ({samples} samples of {} processes)", milliseconds(side.median_ns), side.blocks.len()),
+            );
+        }
+        if self.statistic == Statistic::FastestTenth {
+            add(
+                "latency of the fastest tenth",
+                format!(
+                    "{} → {} (compared instead of the medians, as other work keeps the processors busy)",
+                    milliseconds(self.before.compared_ns),
+                    milliseconds(self.after.compared_ns)
+                ),
             );
         }
         if let (Some(ratio), Some(interval)) = (self.ratio, self.interval) {
@@ -88,13 +103,6 @@ impl BenchmarkOutcome {
         for (name, side) in [("before", &self.before), ("after", &self.after)] {
             words.extend(side.unrest().into_iter().map(|text| format!("the program {name} {text}")));
         }
-        if scheduler_explains(&self.before, &self.after) {
-            words.push(
-                "so few of those slices lie between the two that waiting could be the whole difference: other work \
-                 keeps the processors busy"
-                    .to_owned(),
-            );
-        }
         words
     }
 
@@ -120,7 +128,10 @@ impl Side {
             words.push(format!("got {size:.2} times {way} while it was measured"));
         }
         if let Some(quantum) = self.quantum_ns {
-            words.push(format!("takes multiples of {:.0} ms, the slice of a busy scheduler", quantum / 1e6));
+            words.push(format!(
+                "takes times that lie whole slices of {:.0} ms apart, as on a busy processor",
+                quantum / 1e6
+            ));
         }
         words
     }
