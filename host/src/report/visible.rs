@@ -11,7 +11,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, false)
 }
 
-/// As [`line`], but line breaks and tabs stay (tabs as four spaces).
+/// As [`line()`], but line breaks and tabs stay (tabs as four spaces).
 pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, true)
 }
