@@ -130,6 +130,12 @@ class _Sink(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
     def write(self, data) -> int:
         left = memoryview(data).cast("B")
         size = len(left)
