@@ -156,6 +156,7 @@ def _save(program: torch.export.ExportedProgram, out: str) -> None:
                 sink = _Sink(file)
                 torch.export.save(program, sink)
         if sink.error is not None:
+            sink.error.filename = out
             raise sink.error
         os.replace(temporary, out)
     except BaseException as error:  # noqa: BLE001 - nothing half-written may stay
