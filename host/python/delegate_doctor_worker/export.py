@@ -130,6 +130,12 @@ class _Sink(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
     def write(self, data) -> int:
         left = memoryview(data).cast("B")
         size = len(left)
@@ -150,6 +156,7 @@ def _save(program: torch.export.ExportedProgram, out: str) -> None:
                 sink = _Sink(file)
                 torch.export.save(program, sink)
         if sink.error is not None:
+            sink.error.filename = out
             raise sink.error
         os.replace(temporary, out)
     except BaseException as error:  # noqa: BLE001 - nothing half-written may stay
