@@ -62,7 +62,7 @@ impl Compared {
             && comparison.differing_share() <= yardstick.discrete_slack;
         let outcome = if comparison.same_bits {
             Outcome::SameBits
-        } else if comparison.is_within(allowance, 0.0) {
+        } else if comparison.is_within(allowance, yardstick.floor) {
             Outcome::Within
         } else if yardstick.is_ill_conditioned(comparison.dtype) && comparison.mismatch.is_none() {
             Outcome::Uninformative
@@ -324,6 +324,14 @@ pub(super) mod tests {
         let chaotic: fn(f64) -> f64 = |x| (x * 1e7).sin();
         let other: fn(f64) -> f64 = |x| (x * 1e7 + 1.0).sin();
         assert_eq!(judged(chaotic, other, Claim::Tolerant { relative: 1e-4 }).status, GateStatus::Inconclusive);
+    }
+
+    #[test]
+    fn an_output_without_spread_may_differ_by_rounding() {
+        let constant: fn(f64) -> f64 = |_| 0.517;
+        let claim = Claim::Tolerant { relative: 1e-5 };
+        assert_eq!(judged(constant, |_| 0.517_000_1, claim).status, GateStatus::Pass);
+        assert_eq!(judged(constant, |_| 0.517_1, claim).status, GateStatus::Fail);
     }
 
     #[test]

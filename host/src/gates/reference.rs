@@ -52,6 +52,10 @@ fn read(files: &[crate::torch::protocol::TensorFile]) -> Result<Vec<Tensor>, ten
 /// The measured backend error of right programs lies between 0.3 and 3 times that movement.
 pub const ROUNDING_FACTOR: f64 = 8.0;
 
+/// Rounding steps of the largest element that are never an error: an output that does not spread at all
+/// has no other measure.
+const STEPS: f64 = 16.0;
+
 /// An input set whose rounding explains more than this share of the scale proves nothing.
 pub const ILL_CONDITIONED: f64 = 1e-2;
 
@@ -60,8 +64,10 @@ pub const ILL_CONDITIONED: f64 = 1e-2;
 pub struct Yardstick {
     /// errors are divided by this
     pub scale: f64,
-    /// absolute difference that rounding alone explains
+    /// absolute difference that rounding inside the program explains, by the rounding probes
     pub slack: f64,
+    /// absolute difference of a few rounding steps of the largest element
+    pub floor: f64,
     /// share of discrete elements that rounding alone changes
     pub discrete_slack: f64,
     /// the eager output has elements that are not finite
@@ -216,11 +222,11 @@ impl Reference {
 /// one element spreads over the sets only). Zeros and tiny magnitudes, which may leave nothing but
 /// rounding, are judged by the ordinary sets. The slack: the largest movement of a fitting probe.
 fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKind, Comparison)]) -> Yardstick {
-    let own = || scale([tensor]).spread;
+    let Scale { spread: own, magnitude } = scale([tensor]);
     let scale = match kind {
         InputKind::Zeros | InputKind::Tiny => pooled.spread,
-        InputKind::Large => pooled.spread.max(own()),
-        _ => own().max(0.25 * pooled.spread),
+        InputKind::Large => pooled.spread.max(own),
+        _ => own.max(0.25 * pooled.spread),
     };
     let fitting = moved.iter().filter(|(probe, _)| (*probe == InputKind::Large) == (kind == InputKind::Large));
     let (slack, discrete_slack) = fitting.fold((0.0_f64, 0.0_f64), |(slack, share), (_, comparison)| {
@@ -229,6 +235,7 @@ fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKin
     Yardstick {
         scale,
         slack: slack * ROUNDING_FACTOR,
+        floor: STEPS * epsilon(tensor.dtype) * magnitude,
         discrete_slack: discrete_slack * ROUNDING_FACTOR,
         not_finite: tensor.to_f64().is_some_and(|values| values.iter().any(|x| !x.is_finite())),
     }
