@@ -35,8 +35,7 @@ fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
         let folder = tempfile::Builder::new().prefix("dd-target-").tempdir().expect("temporary folder");
-        let target =
-            LocalTarget::prepare(&python(), &folder.path().join("cache"), &Silent).expect("a runner");
+        let target = LocalTarget::prepare(&python(), &folder.path().join("cache"), &Silent).expect("a runner");
         run_script("lower_models.py", [folder.path().join("models")]);
         Bench { folder, target }
     })

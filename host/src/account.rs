@@ -12,6 +12,7 @@ use fs_err as fs;
 use crate::decision::{self, Course};
 use crate::evidence::{Evidence, Interval};
 use crate::files;
+use crate::gates::backend_fidelity::OriginalIsWrong;
 use crate::gates::benchmark::{BenchmarkOutcome, benchmark};
 use crate::graph::{Program, ValueSource};
 use crate::hint::Hint as _;
@@ -156,16 +157,25 @@ impl Account {
     /// What the original's answers say about the original itself.
     pub(crate) fn answers(&mut self, answers: &Answers) {
         let wrong = answers.fidelity.findings(&answers.reference);
-        self.course.original_is_wrong = !wrong.is_empty();
+        let alarming = wrong.iter().any(OriginalIsWrong::is_alarming);
+        self.course.original_is_wrong = alarming;
         if let Some(worst) = wrong.iter().max_by(|a, b| a.relative.total_cmp(&b.relative)) {
             let target = &answers.fidelity.target;
             let number = |value: f64| measured(value, "", target, 1, None);
             self.report.findings.push(Finding {
-                text: format!(
-                    "The program that ExecuTorch made of this model does not compute what the model computes: {}. \
-                     It would do so on a device too, with or without repairs of speed",
-                    worst.detail
-                ),
+                text: if alarming {
+                    format!(
+                        "The program that ExecuTorch made of this model does not compute what the model computes: {}. \
+                         It would do so on a device too, with or without repairs of speed",
+                        worst.detail
+                    )
+                } else {
+                    format!(
+                        "On \"{}\" the lowered program differs by {}; on your own inputs it agrees. Rounding that adds up \
+                         on unusual inputs is the likely cause",
+                        worst.input_set, worst.detail
+                    )
+                },
                 mismatches: wrong
                     .iter()
                     .map(|wrong| Mismatch {
@@ -177,11 +187,19 @@ impl Account {
                     })
                     .collect(),
                 facts: answers.fidelity.facts(&answers.reference, "original on the target against eager PyTorch"),
-                ..finding(
-                    FindingCode::OriginalIsWrong,
-                    Severity::Alarm,
-                    "The lowered original computes something else than eager PyTorch",
-                )
+                ..if alarming {
+                    finding(
+                        FindingCode::OriginalIsWrong,
+                        Severity::Alarm,
+                        "The lowered original computes something else than eager PyTorch",
+                    )
+                } else {
+                    finding(
+                        FindingCode::Other,
+                        Severity::Note,
+                        "The lowered original differs from eager PyTorch on made-up inputs only",
+                    )
+                }
             });
         }
         if answers.sensitivity.is_insensitive() {
@@ -303,9 +321,11 @@ impl Account {
             _ => return Err(error),
         };
         let steps = error.hint().map(|text| Step { text, command: None }).into_iter().collect();
-        self.report
-            .findings
-            .push(Finding { text: what, steps, ..finding(FindingCode::Other, Severity::Alarm, &error.to_string()) });
+        self.report.findings.push(Finding {
+            text: what,
+            steps,
+            ..finding(FindingCode::Other, Severity::Alarm, &error.to_string())
+        });
         self.write(bench)
     }
 

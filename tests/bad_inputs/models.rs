@@ -47,11 +47,21 @@ fn what_a_model_file_gets_wrong_is_said() {
         ),
         ("at_import", at_import, &["LookupError: the weights are elsewhere", "at_import.py:3"], ""),
         ("raises", fixture("raises"), &["LookupError: the weights are not", "raises.py:11"], ""),
-        ("in_forward", RAISES_IN_FORWARD.to_owned(), &["ValueError: the gate is closed", "in_forward.py:6"], "The inputs are float32[1, 4]"),
+        (
+            "in_forward",
+            RAISES_IN_FORWARD.to_owned(),
+            &["ValueError: the gate is closed", "in_forward.py:6"],
+            "The inputs are float32[1, 4]",
+        ),
         ("no_model", no_model, &["`delegate_doctor_model()`", "no_model.py"], "delegate_doctor_model"),
         ("no_inputs", fixture("no_inputs"), &["`delegate_doctor_inputs()`", "no_inputs.py"], "torch.randn"),
         ("wrong_input_type", fixture("wrong_input_type"), &["`ndarray`"], "torch.from_numpy"),
-        ("inputs_in_a_dict", inputs("{'x': torch.randn(1, 4)}"), &["gave a dictionary as the inputs"], "delegate_doctor_kwargs()"),
+        (
+            "inputs_in_a_dict",
+            inputs("{'x': torch.randn(1, 4)}"),
+            &["gave a dictionary as the inputs"],
+            "delegate_doctor_kwargs()",
+        ),
         ("no_value", inputs("None"), &["None"], "torch.randn"),
         ("wrong_input_shape", fixture("wrong_input_shape"), &["on its own inputs", "1x5 and 4x4"], "float32[1, 5]"),
         ("not_a_module", fixture("not_a_module"), &["`delegate_doctor_model()`"], "`ReLU()` instead of `ReLU`"),
@@ -133,7 +143,12 @@ fn a_model_that_cannot_be_lowered_or_run_is_an_answer_with_its_own_exit_code() {
             "DEVICE_EXECUTION_UNSUPPORTED",
             "an operator may lack a kernel",
         ),
-        ("custom", forward(custom, "twice(x)", "torch.randn(1, 4)"), "LOWERING_UNSUPPORTED", "or register a kernel for it"),
+        (
+            "custom",
+            forward(custom, "twice(x)", "torch.randn(1, 4)"),
+            "LOWERING_UNSUPPORTED",
+            "or register a kernel for it",
+        ),
     ] {
         let (file, run) = (format!("{name}.py"), format!("run-{name}"));
         sandbox.write(&file, content);

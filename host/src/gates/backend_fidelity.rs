@@ -99,6 +99,8 @@ pub struct OriginalIsWrong {
     pub input_set: String,
     /// input sets on which the output is wrong, and how many were compared
     pub sets: (usize, usize),
+    /// the user's own inputs are among them
+    pub on_the_users_inputs: bool,
     /// largest absolute error there; infinite when elements are not finite on one side only
     pub error: f64,
     /// scale of the output
@@ -109,6 +111,14 @@ pub struct OriginalIsWrong {
     pub allowed: f64,
     /// one line with the place and both values
     pub detail: String,
+}
+
+impl OriginalIsWrong {
+    /// True when the program is wrong where it is used, and not only on inputs made up to provoke rounding:
+    /// on the user's own inputs, or on at least half of all sets.
+    pub fn is_alarming(&self) -> bool {
+        self.on_the_users_inputs || 2 * self.sets.0 >= self.sets.1
+    }
 }
 
 impl Fidelity {
@@ -151,6 +161,7 @@ impl Fidelity {
                 Some(OriginalIsWrong {
                     output: name.clone(),
                     input_set: reference.sets().get(worst.set).map(|set| set.name.clone()).unwrap_or_default(),
+                    on_the_users_inputs: wrong.iter().any(|compared| compared.set == 0),
                     sets: (wrong.len(), all.count()),
                     error,
                     scale,

@@ -90,7 +90,7 @@ pub fn input_sets(user: &[Tensor], seed: u64) -> Inputs {
         }
     }
     for (of, set) in inputs.sets.iter().enumerate() {
-        if !matches!(set.kind, InputKind::User | InputKind::Normal | InputKind::Large) {
+        if !matches!(set.kind, InputKind::User | InputKind::Normal | InputKind::Uniform | InputKind::Large) {
             continue;
         }
         let mut stream = Stream::new(seed, 100 + of as u64);
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(inputs.sets.len(), 7);
         assert_eq!(inputs, input_sets(&user, 7));
         assert_ne!(inputs, input_sets(&user, 8));
-        assert_eq!(inputs.probes.iter().map(|probe| probe.of).collect::<Vec<_>>(), [0, 1, 6]);
+        assert_eq!(inputs.probes.iter().map(|probe| probe.of).collect::<Vec<_>>(), [0, 1, 2, 6]);
     }
 
     #[test]

@@ -107,9 +107,9 @@ impl Error {
                 Some("The model's code ended the process; remove `exit` calls from it".to_owned())
             }
             Self::Died { .. } => Some("See the worker log in the run folder for its last words".to_owned()),
-            Self::TimedOut { method: "export", .. } => {
-                Some("Look for an endless loop or a download in the model's code, or raise `--model-timeout`".to_owned())
-            }
+            Self::TimedOut { method: "export", .. } => Some(
+                "Look for an endless loop or a download in the model's code, or raise `--model-timeout`".to_owned(),
+            ),
             Self::TimedOut { .. } => Some("Raise the time limit, or try a smaller model".to_owned()),
             Self::Ended { .. } | Self::Interrupted => None,
         }
