@@ -25,8 +25,39 @@ fn name(program: &Program, node: NodeId) -> String {
     program.graph().node(node).map_or_else(|| node.to_string(), |node| node.name.clone())
 }
 
-/// The repaired program, after torch has run it beside the original. Rounds go on until the rule is done.
-fn repaired(fixture: &str, rule: &Rule) -> (Program, usize) {
+/// Repaired programs that torch still has to run beside their originals, all in one process.
+#[derive(Default)]
+struct Pairs(Vec<(String, Program, Program, f64)>);
+
+impl Pairs {
+    /// The repaired program and how many sites were repaired; rounds go on until the rule is done.
+    fn repaired(&mut self, fixture: &str, rule: &Rule) -> (Program, usize) {
+        let (changed, sites, rtol) = repaired(fixture, rule);
+        if sites > 0 {
+            self.0.push((fixture.to_owned(), program(fixture), changed.clone(), rtol));
+        }
+        (changed, sites)
+    }
+
+    /// Torch gets the same from every pair.
+    fn compare(self) {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut command = Command::new(&python().python);
+        command.arg(workspace().join("tests/fixtures/compare_programs.py"));
+        for (index, (_, original, changed, rtol)) in self.0.iter().enumerate() {
+            let path = |name: &str| folder.path().join(format!("{index}-{name}.pt2"));
+            archive::write(original, &path("original")).unwrap_or_else(|error| panic!("{error}"));
+            archive::write(changed, &path("changed")).unwrap_or_else(|error| panic!("{error}"));
+            command.args([path("original"), path("changed")]).arg(rtol.to_string());
+        }
+        let output = command.stderr(Stdio::piped()).output().expect("Python starts");
+        let (said, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let names: Vec<&str> = self.0.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(said.lines().count(), names.len(), "{names:?}: {said}{complaints}");
+    }
+}
+
+fn repaired(fixture: &str, rule: &Rule) -> (Program, usize, f64) {
     let original = program(fixture);
     let mut current = original.clone();
     let (mut sites, mut exact) = (0, true);
@@ -50,26 +81,7 @@ fn repaired(fixture: &str, rule: &Rule) -> (Program, usize) {
         assert_eq!(back.program.fingerprint(), current.fingerprint(), "{fixture}: the patch can be taken back");
         current = applied.program;
     }
-    if sites > 0 {
-        assert_same(&original, &current, if exact { 0.0 } else { 1e-6 });
-    }
-    (current, sites)
-}
-
-fn assert_same(original: &Program, changed: &Program, rtol: f64) {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let path = |name: &str| folder.path().join(name);
-    archive::write(original, &path("original.pt2")).unwrap_or_else(|error| panic!("{error}"));
-    archive::write(changed, &path("changed.pt2")).unwrap_or_else(|error| panic!("{error}"));
-    let output = Command::new(&python().python)
-        .arg(workspace().join("tests/fixtures/compare_programs.py"))
-        .args([path("original.pt2"), path("changed.pt2")])
-        .arg(rtol.to_string())
-        .stderr(Stdio::piped())
-        .output()
-        .expect("Python starts");
-    let (said, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(said.trim(), "same", "{complaints}");
+    (current, sites, if exact { 0.0 } else { 1e-6 })
 }
 
 fn ops(program: &Program) -> Vec<&str> {
@@ -78,13 +90,14 @@ fn ops(program: &Program) -> Vec<&str> {
 
 #[test]
 fn softmax_over_channels_becomes_a_matrix_softmax() {
+    let mut pairs = Pairs::default();
     let rule = bundled_rule("dd-001");
     for fixture in ["programs/conv_softmax", "programs/decomposed", "programs/half"] {
         let original = program(fixture);
         let proposals = asked(&original, &rule);
         assert_eq!(proposals.draft.proposals.len(), 1, "{fixture}: {proposals:?}");
     }
-    let (conv, sites) = repaired("programs/conv_softmax", &rule);
+    let (conv, sites) = pairs.repaired("programs/conv_softmax", &rule);
     assert_eq!(sites, 1);
     assert_eq!(
         ops(&conv),
@@ -98,21 +111,26 @@ fn softmax_over_channels_becomes_a_matrix_softmax() {
             "aten.reshape.default"
         ]
     );
-    assert_eq!(repaired("programs/decomposed", &rule).1, 1);
+    assert_eq!(pairs.repaired("programs/decomposed", &rule).1, 1);
+    pairs.compare();
 }
 
 #[test]
 fn softmax_of_every_rank_and_with_a_batch_that_varies() {
+    let mut pairs = Pairs::default();
     let rule = bundled_rule("dd-001");
     // Four are not over the last dimension; the sixth reads the result of one of them.
-    let (ranks, sites) = repaired("softmax_ranks", &rule);
+    let (ranks, sites) = pairs.repaired("softmax_ranks", &rule);
     assert_eq!(sites, 4, "{:?}", ops(&ranks));
-    assert_eq!(repaired("softmax_batch", &rule).1, 1);
+    assert_eq!(pairs.repaired("softmax_batch", &rule).1, 1);
+    pairs.compare();
 }
 
 #[test]
 fn a_softmax_between_writes_keeps_its_place_in_time() {
-    assert_eq!(repaired("softmax_in_place", &bundled_rule("dd-001")).1, 1);
+    let mut pairs = Pairs::default();
+    assert_eq!(pairs.repaired("softmax_in_place", &bundled_rule("dd-001")).1, 1);
+    pairs.compare();
 }
 
 #[test]
@@ -131,14 +149,16 @@ fn sizes_that_vary_elsewhere_and_other_types_are_declined_with_the_reason() {
 
 #[test]
 fn aliases_go_in_chains_and_under_writes() {
+    let mut pairs = Pairs::default();
     let rule = bundled_rule("dd-002");
-    let (chain, sites) = repaired("alias_chain", &rule);
+    let (chain, sites) = pairs.repaired("alias_chain", &rule);
     assert_eq!(sites, 3);
     assert!(!ops(&chain).contains(&"aten.alias.default"));
-    let (written, sites) = repaired("alias_in_place", &rule);
+    let (written, sites) = pairs.repaired("alias_in_place", &rule);
     assert_eq!(sites, 1);
     assert!(!ops(&written).contains(&"aten.alias.default"));
-    assert_eq!(repaired("cat_plain", &rule).1, 1);
+    assert_eq!(pairs.repaired("cat_plain", &rule).1, 1);
+    pairs.compare();
 }
 
 #[test]
@@ -170,20 +190,22 @@ fn a_copy_whose_view_the_caller_gets_is_refused_by_the_host() {
 
 #[test]
 fn poolings_of_every_kind_are_padded_first() {
+    let mut pairs = Pairs::default();
     let rule = bundled_rule("dd-003");
-    let (pools, sites) = repaired("pools", &rule);
+    let (pools, sites) = pairs.repaired("pools", &rule);
     assert_eq!(sites, 7, "{:?}", ops(&pools));
     let stored = pools.graph().values().into_iter().filter(|value| {
         matches!(&value.source, delegate_doctor::graph::ValueSource::Constant(name) if name.starts_with("delegate_doctor"))
     });
     assert_eq!(stored.count(), 2, "maps are stored, not computed");
     assert!(!ops(&pools).contains(&"aten.full.default"));
+    pairs.compare();
 }
 
 #[test]
 fn a_rule_is_not_asked_about_its_own_nodes() {
     let rule = bundled_rule("dd-003");
-    let (pools, _) = repaired("pools", &rule);
+    let (pools, ..) = repaired("pools", &rule);
     let again = asked(&pools, &rule);
     assert!(again.left_out.iter().all(|one| one.reason.contains("made this node itself")), "{:?}", again.left_out);
     assert!(again.left_out.len() >= 7);
@@ -218,6 +240,7 @@ fn a_rule_that_drops_needed_clones_is_refused_by_the_host() {
 
 #[test]
 fn test_rules_for_the_gates_pass_the_hosts_own_checks() {
+    let mut pairs = Pairs::default();
     let softmax = program("programs/conv_softmax");
     for id in ["test-wrong-on-backend", "test-wrong-on-host"] {
         let proposals = asked(&softmax, &test_rule(id));
@@ -225,10 +248,11 @@ fn test_rules_for_the_gates_pass_the_hosts_own_checks() {
         let patch = proposals.draft.finish(&softmax, &mut ReferenceEvaluator::default()).expect("patch");
         softmax.apply(&patch).unwrap_or_else(|error| panic!("{id}: {error}"));
     }
-    assert_eq!(repaired("programs/conv_softmax", &test_rule("test-wrong-on-backend")).1, 1);
-    let (slow, sites) = repaired("full_slice", &test_rule("test-slower"));
+    assert_eq!(pairs.repaired("programs/conv_softmax", &test_rule("test-wrong-on-backend")).1, 1);
+    let (slow, sites) = pairs.repaired("full_slice", &test_rule("test-slower"));
     assert_eq!(sites, 1);
     assert!(ops(&slow).len() > 30);
+    pairs.compare();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use delegate_doctor::files::{sha256_hex, write_atomic};
 use delegate_doctor::sandbox::component::{CONTRACT_SECTION, SDK_SECTION};
@@ -57,6 +58,14 @@ pub struct Comparison {
     pub compared: bool,
 }
 
+/// The rebuilt components that tests have to use, because their bytes could not be compared.
+static REBUILT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Environment for tests after [`command`]: where the rules come from when they are not the committed ones.
+pub fn test_environment() -> Option<(&'static str, &'static Path)> {
+    REBUILT.get().map(|folder| ("DELEGATE_DOCTOR_TEST_REGISTRY", folder.as_path()))
+}
+
 /// `cargo xtask rules`.
 pub fn command(check: bool, test_rules: bool) -> Outcome<()> {
     if check {
@@ -67,6 +76,7 @@ pub fn command(check: bool, test_rules: bool) -> Outcome<()> {
                  compared. Run the tests on the rebuilt ones: DELEGATE_DOCTOR_TEST_REGISTRY={}",
                 comparison.rebuilt.display()
             );
+            let _ = REBUILT.set(comparison.rebuilt);
         }
     } else {
         write_registry()?;
@@ -87,6 +97,7 @@ pub fn write_registry() -> Outcome<()> {
     }
     let built = build(&root, "rules")?;
     lay_out(&built, &root.join("registry"))?;
+    remove_others(&built, &root.join("registry"))?;
     write_atomic(&root.join(EMBEDDED_LIST), embedded_list(&built).as_bytes())?;
     for rule in &built {
         println!("registry/{}: {} bytes, sha256 {}", rule.file(), rule.component.len(), sha256_hex(&rule.component));
@@ -163,6 +174,24 @@ fn lay_out(built: &[Built], registry: &Path) -> Outcome<()> {
         )?;
     }
     write_atomic(&registry.join("bundled.toml"), index.as_bytes())?;
+    Ok(())
+}
+
+/// Removes components that no rule builds to any more.
+fn remove_others(built: &[Built], registry: &Path) -> Outcome<()> {
+    let wanted: Vec<PathBuf> = built.iter().map(|rule| registry.join(rule.file())).collect();
+    for rule in fs::read_dir(registry.join("rules"))? {
+        let rule = rule?.path();
+        for component in fs::read_dir(&rule)? {
+            let component = component?.path();
+            if !wanted.contains(&component) {
+                fs::remove_file(component)?;
+            }
+        }
+        if fs::read_dir(&rule)?.next().is_none() {
+            fs::remove_dir(&rule)?;
+        }
+    }
     Ok(())
 }
 

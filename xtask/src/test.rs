@@ -81,5 +81,6 @@ fn tests() -> Result {
     run(cargo()
         .args(["test", "--locked", "--workspace"])
         .env("DELEGATE_DOCTOR_HOME", home())
-        .env("DELEGATE_DOCTOR_PYTHON", python()?))
+        .env("DELEGATE_DOCTOR_PYTHON", python()?)
+        .envs(crate::rules::test_environment()))
 }
