@@ -92,7 +92,7 @@ mod tests {
         write_atomic(&path, b"old").expect("first write");
         assert!(write_atomic(&folder.path().join("missing/report.json"), b"new").is_err());
         write_atomic(&path, b"new").expect("second write");
-        assert_eq!(std::fs::read(&path).expect("read"), b"new");
+        assert_eq!(fs_err::read(&path).expect("read"), b"new");
         assert_eq!(std::fs::read_dir(folder.path()).expect("list").count(), 1, "no temporary file stays");
     }
 }

@@ -18,7 +18,7 @@ fn processes(sandbox: &Sandbox) -> Vec<u32> {
     for entry in fs_err::read_dir("/proc").expect("/proc").filter_map(Result::ok) {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // Processes end while they are looked at; one that has ended has no environment.
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let environment = fs_err::read(entry.path().join("environ")).unwrap_or_default();
         if environment.windows(mark.len()).any(|window| window == mark) {
             found.push(id);
         }
