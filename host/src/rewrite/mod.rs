@@ -5,9 +5,9 @@
 //! a [`Patch`](crate::graph::Patch) once its folded values are evaluated ([`Draft::finish`]).
 //!
 //! Nothing that a rule says is taken on trust: ids are of the site, references point backwards
-//! ([`check`]), operators and arguments fit their schemas, sizes, element types and strides follow from
-//! the host's own shape rules, sites that touch each other wait for the next round ([`combine`]), and what
-//! the program mutates, shares and returns stays as it was ([`storage`]). Whether the numbers are right is
+//! ([`check()`]), operators and arguments fit their schemas, sizes, element types and strides follow from
+//! the host's own shape rules, sites that touch each other wait for the next round ([`combine()`]), and what
+//! the program mutates, shares and returns stays as it was (`storage`). Whether the numbers are right is
 //! for the gates.
 
 mod check;

@@ -2,10 +2,10 @@
 //!
 //! A component of a megabyte can make the compiler take minutes and gigabytes, or panic. The child takes
 //! limits on its own address space and processor time before it looks at the component; the parent adds a
-//! wall clock and waits. What comes back is code for [`super::trusted_code`].
+//! wall clock and waits. What comes back is code for `trusted_code`.
 //!
 //! The child is this program called with [`SUBCOMMAND`], which must reach [`child_main`] before anything
-//! else is done: standard input holds one line of JSON (the [`Job`]) and then the component, the code is
+//! else is done: standard input holds one line of JSON (the `Job`) and then the component, the code is
 //! written to the job's output file.
 
 use std::ffi::OsString;

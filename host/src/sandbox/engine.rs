@@ -8,7 +8,7 @@ use wasmtime::{Config, Engine};
 
 use super::limits::{EPOCH_TICK, WASM_STACK};
 
-/// Stands for everything in [`config`] that changes compiled code or what a run costs; part of cache keys.
+/// Stands for everything in `config` that changes compiled code or what a run costs; part of cache keys.
 /// A change of the configuration changes this number.
 pub const CONFIGURATION: &str = "1";
 

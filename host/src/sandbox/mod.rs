@@ -9,11 +9,11 @@
 //! 1. the bytes are parsed whole and held against the limits, their contract version is read, imports are
 //!    refused ([`component`]);
 //! 2. a child process under limits compiles them ([`compile`]), once: the code is kept in a folder that
-//!    only the user can enter, with its hash ([`compiled_cache`]);
-//! 3. the code becomes callable ([`trusted_code`], the only unsafe lines);
-//! 4. `describe` runs as a trial and its answer is checked ([`answer`]);
+//!    only the user can enter, with its hash (`compiled_cache`);
+//! 3. the code becomes callable (`trusted_code`, the only unsafe lines);
+//! 4. `describe` runs as a trial and its answer is checked (`answer`);
 //! 5. every `examine` gets a store and an instance of its own, with fuel, a wall-clock fuse, and limits on
-//!    memory, tables, stack and on what is copied out ([`instance`]); whatever happens, both are dropped.
+//!    memory, tables, stack and on what is copied out (`instance`); whatever happens, both are dropped.
 //!
 //! A verdict depends on the rule's bytes, the site, the limits and the version of the engine only, except
 //! that the wall-clock fuse may end a call: [`Class::is_repeatable`] tells which outcomes may be kept.
