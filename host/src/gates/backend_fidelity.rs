@@ -38,7 +38,7 @@
 
 use std::time::Instant;
 
-use super::host_correctness::{Compared, Outcome, facts, worst};
+use super::host_correctness::{Compared, Outcome, facts, largest, worst};
 use super::inputs::InputKind;
 use super::reference::{Attempt, ProgramRun, Reference};
 use super::slices::Offence;
@@ -332,7 +332,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity, cl
             "Rounding alone moves the outputs for the user's inputs so much that a comparison proves nothing"
                 .to_owned(),
         ),
-        None => (GateStatus::Pass, passed(repaired, &corrected, &still_wrong)),
+        None => (GateStatus::Pass, passed(reference, repaired, &corrected, &still_wrong)),
     };
     let mut facts = original.facts(reference, "original on the target against eager");
     facts.extend(repaired.facts(reference, "repaired on the target against eager"));
@@ -352,18 +352,12 @@ fn push(names: &mut Vec<String>, name: String) {
     }
 }
 
-fn passed(repaired: &Fidelity, corrected: &[String], still_wrong: &[String]) -> String {
+fn passed(reference: &Reference, repaired: &Fidelity, corrected: &[String], still_wrong: &[String]) -> String {
     let list = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let largest = repaired
-        .comparisons
-        .iter()
-        .filter(|compared| matches!(compared.outcome, Outcome::SameBits | Outcome::Within))
-        .map(|compared| compared.comparison.relative())
-        .filter(|relative| relative.is_finite())
-        .fold(0.0, f64::max);
     let sets = repaired.attempts.iter().filter(|attempt| attempt.is_ok()).count();
     let mut summary = format!(
-        "The repaired program agrees with eager PyTorch on the target on {sets} input sets, largest error {largest:.1e} of the output's scale"
+        "The repaired program agrees with eager PyTorch on the target on {sets} input sets, largest error {}",
+        largest(reference, &repaired.comparisons)
     );
     if !corrected.is_empty() {
         summary.push_str(&format!("; it corrects {}", list(corrected)));

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use super::backend_fidelity::{Fidelity, allowance};
-use super::host_correctness::{Compared, Outcome, facts, mutations, worst};
+use super::host_correctness::{Compared, Outcome, facts, largest, mutations};
 use super::inputs::InputKind;
 use super::reference::Reference;
 use super::tolerance::Mismatch;
@@ -83,17 +83,14 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
         None if comparisons.iter().all(|compared| compared.outcome == Outcome::SameBits) => {
             (GateStatus::Pass, format!("Repaired and original agree bit for bit on {}", original.target.name))
         }
-        None => {
-            let counted = comparisons.iter().filter(|compared| compared.outcome != Outcome::Uninformative);
-            let largest = worst(counted).map_or(0.0, |compared| compared.comparison.relative());
-            (
-                GateStatus::Pass,
-                format!(
-                    "Repaired and original agree on {}, largest difference {largest:.1e} of the output's scale",
-                    original.target.name
-                ),
-            )
-        }
+        None => (
+            GateStatus::Pass,
+            format!(
+                "Repaired and original agree on {}, largest difference {}",
+                original.target.name,
+                largest(reference, &comparisons)
+            ),
+        ),
     };
     let report = GateReport {
         gate: Gate::DeviceCorrectness,

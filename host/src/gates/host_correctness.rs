@@ -88,6 +88,25 @@ pub(super) fn worst<'a>(comparisons: impl IntoIterator<Item = &'a Compared>) -> 
     comparisons.into_iter().max_by(|a, b| a.badness().partial_cmp(&b.badness()).unwrap_or(std::cmp::Ordering::Equal))
 }
 
+/// The largest errors that count, in words: on ordinary inputs, and on extreme ones where they are larger.
+pub(super) fn largest(reference: &Reference, comparisons: &[Compared]) -> String {
+    let over = |ordinary: bool| {
+        comparisons
+            .iter()
+            .filter(|compared| matches!(compared.outcome, Outcome::SameBits | Outcome::Within))
+            .filter(|compared| reference.sets().get(compared.set).is_some_and(|set| set.kind.is_ordinary() == ordinary))
+            .map(|compared| compared.comparison.relative())
+            .filter(|relative| relative.is_finite())
+            .fold(0.0, f64::max)
+    };
+    let (ordinary, extreme) = (over(true), over(false));
+    let mut text = format!("{ordinary:.1e} of the output's scale");
+    if extreme > ordinary {
+        text.push_str(&format!(", {extreme:.1e} on extreme inputs"));
+    }
+    text
+}
+
 /// One fact an input set: its worst output.
 pub(super) fn facts(reference: &Reference, comparisons: &[Compared], what: &str, source: &str) -> Vec<Fact> {
     let sets = reference.sets().iter().enumerate();
@@ -220,11 +239,10 @@ fn verdict(reference: &Reference, comparisons: &[Compared], failure: Option<Stri
         let summary = "Rounding alone moves the outputs for the user's inputs so much that a comparison proves nothing";
         return (GateStatus::Inconclusive, summary.to_owned());
     }
-    let counted = comparisons.iter().filter(|compared| compared.outcome != Outcome::Uninformative);
-    let largest = counted.map(|compared| compared.comparison.relative()).fold(0.0, f64::max);
     let summary = format!(
-        "Eager outputs agree on {} input sets, largest error {largest:.1e} of the output's scale",
-        reference.sets().len()
+        "Eager outputs agree on {} input sets, largest error {}",
+        reference.sets().len(),
+        largest(reference, comparisons)
     );
     (GateStatus::Pass, summary)
 }
