@@ -5,9 +5,12 @@ use std::time::Instant;
 
 use crate::workspace::{Result, cargo, home, output, root, run};
 
+/// A named check.
+type Step = (&'static str, fn() -> Result);
+
 /// Runs every check in order and stops at the first failure.
 pub(crate) fn test() -> Result {
-    let steps: [(&str, fn() -> Result); 7] = [
+    let steps: [Step; 7] = [
         ("system packages", system_packages),
         ("format", || run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || run(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
