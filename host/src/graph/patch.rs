@@ -6,6 +6,9 @@
 //! gates to find out.
 
 mod apply;
+mod arguments;
+mod difference;
+mod names;
 #[cfg(test)]
 mod tests;
 mod undo;

@@ -1,11 +1,13 @@
 //! Sizes, strides and dtypes of the operators that repairs may insert.
 //!
-//! The answers are those of torch: `tests/fixtures/check_shapes.py` compares them with real tensors. A
+//! The answers are those of torch: `tests/graph_shapes.rs` compares them with random calls. A
 //! symbolic size passes through where the result does not depend on its value; everything else about it
-//! is [`ShapeError::Undecided`]. To add an operator, add its name to `rule` and a case to the script.
+//! is [`ShapeError::Undecided`]. To add an operator, add its name to `rule` and a case to
+//! `tests/fixtures/random_shapes.py`.
 
 mod arguments;
 mod elementwise;
+mod joins;
 mod layout;
 mod linear;
 mod pool;
@@ -104,16 +106,16 @@ fn rule(op: &str) -> Option<Rule> {
         "expand.default" => views::expand,
         "slice.Tensor" => views::slice,
         "select.int" => views::select,
-        "cat.default" | "concat.default" => views::cat,
-        "split.Tensor" => views::split,
-        "split_with_sizes.default" | "split.sizes" => views::split_with_sizes,
-        "chunk.default" => views::chunk,
-        "constant_pad_nd.default" => views::constant_pad_nd,
-        "pad.default" => views::pad,
+        "cat.default" | "concat.default" => joins::cat,
+        "split.Tensor" => joins::split,
+        "split_with_sizes.default" | "split.sizes" => joins::split_with_sizes,
+        "chunk.default" => joins::chunk,
+        "constant_pad_nd.default" => joins::constant_pad_nd,
+        "pad.default" => joins::pad,
         "to.dtype" => views::to_dtype,
-        "full.default" => views::full,
-        "ones.default" | "zeros.default" => views::zeros,
-        "full_like.default" | "ones_like.default" | "zeros_like.default" => views::full_like,
+        "full.default" => joins::full,
+        "ones.default" | "zeros.default" => joins::zeros,
+        "full_like.default" | "ones_like.default" | "zeros_like.default" => joins::full_like,
 
         "avg_pool2d.default" => pool::avg_pool2d,
         "max_pool2d.default" => pool::max_pool2d,

@@ -6,7 +6,8 @@ use serde_json::{Value as Json, json};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::super::{ScalarType, fixtures, parse};
+use super::super::patch::{Operand, ValueRef};
+use super::super::{Patch, PatchEdit, ScalarType, fixtures, parse};
 use super::*;
 
 const NAME: &str = "test.pt2";
@@ -116,6 +117,36 @@ fn what_this_version_does_not_know_survives() {
         mentions.iter().filter_map(|value| graph.value(*value)).map(|value| value.name.as_str()).collect();
     assert_eq!(names, ["x", "sum_1"]);
     assert!(graph.value_named("orphan").is_none());
+
+    // An edit elsewhere, and one of such a node, leave all of it in place.
+    let value = |name: &str| graph.value_named(name).expect("value");
+    let alias = |name: &str, before: &str| {
+        let meta = value(name).tensor().expect("tensor").clone();
+        let edits = vec![
+            PatchEdit::Insert {
+                before: graph.node_named(before).expect("node").id,
+                op: "aten.alias.default".to_owned(),
+                inputs: vec![("self".to_owned(), Operand::Value(ValueRef::Existing(value(name).id)))],
+                outputs: vec![meta],
+                origin: "dd-000 1.0.0".to_owned(),
+            },
+            PatchEdit::ReplaceAllUses { value: value(name).id, by: ValueRef::Created { insertion: 0, output: 0 } },
+        ];
+        Patch { title: "alias".to_owned(), edits }
+    };
+    let applied = program.apply(&alias("gt", "cond")).expect("applies");
+    let applied = applied.program.apply(&alias("p_linear_weight", "linear")).expect("applies");
+    let json = applied.program.document().expect("JSON");
+    let graph_json = &json["graph_module"]["graph"];
+    assert_eq!(json["future"]["a"], json!([1, 2.5, null]));
+    assert_eq!((&graph_json["more"], &graph_json["nodes"][1]["color"]), (&json!([true]), &json!("red")));
+    assert_eq!(graph_json["nodes"][1]["inputs"][1]["arg"]["as_tensor"]["name"], "alias_1");
+    assert_eq!(graph_json["nodes"][2]["inputs"][0]["hue"], 7);
+    assert_eq!(graph_json["tensor_values"]["relu"]["blocks"], 3);
+    assert!(graph_json["tensor_values"].get("orphan").is_some());
+    // What only a kept argument mentions cannot be replaced there.
+    let error = program.apply(&alias("sum_1", "gt")).expect_err("kept").to_string();
+    assert!(error.contains("`sum_1` is used in an argument of `gt` that cannot be changed"), "{error}");
 }
 
 #[test]

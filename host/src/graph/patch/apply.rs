@@ -6,12 +6,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json, json};
 
 use super::super::program::{AddedConstant, Parts};
-use super::super::schema::{self, Kind, Schema, SchemaArgument};
-use super::super::shapes::{self, ShapeArgument};
+use super::super::schema::{self, Kind};
+use super::super::shapes;
 use super::super::{
     Argument, Graph, GraphOutput, Literal, Node, NodeId, NodeInput, NodeOutput, ORIGIN_KEY, Program, TensorMeta, Value,
     ValueId, ValueKind, ValueSource, alias,
 };
+use super::arguments::replace_in;
+use super::difference::{check_meta, difference, metadata};
 use super::{Applied, Operand, Patch, PatchEdit, PatchError, Undo, ValueRef};
 
 /// Applies a patch; see [`Program::apply`].
@@ -40,7 +42,7 @@ pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applie
 
 /// A graph under change.
 pub(super) struct Draft<'p> {
-    program: &'p Program,
+    pub(super) program: &'p Program,
     pub(super) order: Vec<NodeId>,
     pub(super) nodes: HashMap<NodeId, Arc<Node>>,
     pub(super) values: HashMap<ValueId, Arc<Value>>,
@@ -53,13 +55,19 @@ pub(super) struct Draft<'p> {
     created: Vec<Vec<ValueId>>,
     /// nodes made, in edit order
     inserted: Vec<NodeId>,
-    /// nodes whose arguments are not those of the original graph, the made ones included
-    touched: HashSet<NodeId>,
+    /// by value, nodes that read it and did not in the original graph
+    new_readers: HashMap<ValueId, Vec<NodeId>>,
+    /// the first ids that this patch gives
+    first_node: u32,
+    first_value: u32,
     /// values that lost a use, or that are new
     loose: Vec<ValueId>,
     /// graph outputs that another value took over, with that value
-    taken_over: Vec<(ValueId, ValueId)>,
-    names: HashSet<String>,
+    pub(super) taken_over: Vec<(ValueId, ValueId)>,
+    pub(super) names: HashSet<String>,
+    /// by base, the last number that a name got
+    pub(super) last_number: HashMap<String, u64>,
+    fqns: HashSet<String>,
 }
 
 impl<'p> Draft<'p> {
@@ -69,6 +77,8 @@ impl<'p> Draft<'p> {
         let mut names: HashSet<String> = graph.nodes().iter().map(|node| node.name.clone()).collect();
         names.extend(graph.values.values().map(|value| value.name.clone()));
         names.extend(program.source().orphans().map(str::to_owned));
+        let mut fqns: HashSet<String> = program.source().fqns().map(str::to_owned).collect();
+        fqns.extend(parts.constants.iter().map(|added| added.fqn.clone()));
         Self {
             program,
             order: graph.nodes().iter().map(|node| node.id).collect(),
@@ -81,10 +91,14 @@ impl<'p> Draft<'p> {
             next_value: parts.next_value,
             created: Vec::new(),
             inserted: Vec::new(),
-            touched: HashSet::new(),
+            new_readers: HashMap::new(),
+            first_node: parts.next_node,
+            first_value: parts.next_value,
             loose: Vec::new(),
             taken_over: Vec::new(),
             names,
+            last_number: HashMap::new(),
+            fqns,
         }
     }
 
@@ -111,7 +125,7 @@ impl<'p> Draft<'p> {
         self.nodes.get(&id).ok_or(PatchError::UnknownNode { edit, node: id })
     }
 
-    fn resolve(&self, edit: usize, value: ValueRef) -> Result<ValueId, PatchError> {
+    pub(super) fn resolve(&self, edit: usize, value: ValueRef) -> Result<ValueId, PatchError> {
         match value {
             ValueRef::Existing(id) if self.values.contains_key(&id) => Ok(id),
             ValueRef::Existing(value) => Err(PatchError::UnknownValue { edit, value }),
@@ -122,11 +136,11 @@ impl<'p> Draft<'p> {
         }
     }
 
-    fn kind(&self, value: ValueId) -> Option<ValueKind> {
+    pub(super) fn kind(&self, value: ValueId) -> Option<ValueKind> {
         self.values.get(&value).map(|value| value.kind.clone())
     }
 
-    fn tensor(&self, value: ValueId) -> Option<&TensorMeta> {
+    pub(super) fn tensor(&self, value: ValueId) -> Option<&TensorMeta> {
         self.values.get(&value)?.tensor()
     }
 
@@ -137,11 +151,20 @@ impl<'p> Draft<'p> {
     /// Nodes that read the value now, each once.
     fn readers(&self, value: ValueId) -> Vec<NodeId> {
         let original = self.program.graph().uses(value).iter().map(|used| used.node);
-        let mut readers: Vec<NodeId> = original.chain(self.touched.iter().copied()).collect();
+        let new = self.new_readers.get(&value).into_iter().flatten().copied();
+        let mut readers: Vec<NodeId> = original.chain(new).collect();
         readers.sort_unstable();
         readers.dedup();
         readers.retain(|node| self.nodes.get(node).is_some_and(|node| node.reads(value)));
         readers
+    }
+
+    /// Puts a node in its place, with what it reads now.
+    fn put(&mut self, node: Node) {
+        for value in node.input_values() {
+            self.new_readers.entry(value).or_default().push(node.id);
+        }
+        self.nodes.insert(node.id, Arc::new(node));
     }
 
     fn is_unused(&self, value: ValueId) -> bool {
@@ -200,113 +223,11 @@ impl<'p> Draft<'p> {
         let node = Node { id, name, op: op.to_owned(), inputs, outputs: node_outputs, metadata, extra };
         let at = self.order.iter().position(|other| *other == before).unwrap_or(self.order.len());
         self.order.insert(at, id);
-        self.nodes.insert(id, Arc::new(node));
+        self.put(node);
         self.inserted.push(id);
-        self.touched.insert(id);
         self.loose.extend(&values);
         self.created.push(values);
         Ok(())
-    }
-
-    /// The arguments of a new node in schema order.
-    fn arguments(
-        &self,
-        edit: usize,
-        schema: &Schema,
-        inputs: &[(String, Operand)],
-    ) -> Result<Vec<NodeInput>, PatchError> {
-        let wrong = |argument: &str, problem| PatchError::Argument {
-            edit,
-            op: schema.op.clone(),
-            argument: argument.to_owned(),
-            problem,
-        };
-        for (position, (name, _)) in inputs.iter().enumerate() {
-            if schema.argument(name).is_none() {
-                return Err(wrong(name, "does not exist"));
-            }
-            if inputs.iter().take(position).any(|(other, _)| other == name) {
-                return Err(wrong(name, "is given twice"));
-            }
-        }
-        let mut arguments = Vec::with_capacity(inputs.len());
-        // The exporter's reader takes positional arguments one after the other, without regard to names.
-        let mut gap = false;
-        for argument in &schema.arguments {
-            match inputs.iter().find(|(name, _)| *name == argument.name) {
-                Some((name, operand)) => {
-                    let arg = self.argument(edit, schema, argument, operand)?;
-                    arguments.push(NodeInput { name: name.clone(), arg, keyword: argument.keyword_only || gap });
-                }
-                None if argument.default.is_some() => gap = true,
-                None => return Err(wrong(&argument.name, "is missing")),
-            }
-        }
-        Ok(arguments)
-    }
-
-    fn argument(
-        &self,
-        edit: usize,
-        schema: &Schema,
-        argument: &SchemaArgument,
-        operand: &Operand,
-    ) -> Result<Argument, PatchError> {
-        let arg = match operand {
-            Operand::Literal(Literal::Int(number)) => match argument.kind {
-                Kind::Ints { length } if length > 0 => Argument::Literal(Literal::Ints(vec![*number; length])),
-                _ => Argument::Literal(Literal::Int(*number)),
-            },
-            Operand::Literal(literal) => Argument::Literal(literal.clone()),
-            Operand::Value(value) => Argument::Value(self.resolve(edit, *value)?),
-            Operand::Values(values) => {
-                let values: Vec<ValueId> =
-                    values.iter().map(|value| self.resolve(edit, *value)).collect::<Result<_, _>>()?;
-                match argument.kind {
-                    Kind::OptionalTensors => Argument::OptionalValues(values.into_iter().map(Some).collect()),
-                    _ => Argument::Values(values),
-                }
-            }
-            Operand::OptionalValues(values) => {
-                let resolve = |value: &Option<ValueRef>| value.map(|value| self.resolve(edit, value)).transpose();
-                Argument::OptionalValues(values.iter().map(resolve).collect::<Result<_, _>>()?)
-            }
-        };
-        if argument.accepts(&arg, &|value| self.kind(value)) {
-            return Ok(arg);
-        }
-        Err(PatchError::Argument {
-            edit,
-            op: schema.op.clone(),
-            argument: argument.name.clone(),
-            problem: "is not of the type that the operator takes",
-        })
-    }
-
-    fn shape_arguments<'a>(&'a self, inputs: &'a [NodeInput]) -> Vec<(&'a str, ShapeArgument<'a>)> {
-        inputs.iter().filter_map(|input| Some((input.name.as_str(), self.shape_argument(&input.arg)?))).collect()
-    }
-
-    fn shape_argument<'a>(&'a self, argument: &'a Argument) -> Option<ShapeArgument<'a>> {
-        Some(match argument {
-            Argument::Literal(literal) => ShapeArgument::Literal(literal),
-            Argument::Value(value) => match &self.values.get(value)?.kind {
-                ValueKind::Tensor(meta) => ShapeArgument::Tensor(meta),
-                ValueKind::SymInt(dim) => ShapeArgument::Dim(dim),
-                ValueKind::Opaque => ShapeArgument::Unknown,
-            },
-            Argument::Values(values) => {
-                ShapeArgument::Tensors(values.iter().map(|value| self.tensor(*value)).collect::<Option<_>>()?)
-            }
-            Argument::OptionalValues(values) => {
-                let each = |value: &Option<ValueId>| match value {
-                    Some(value) => self.tensor(*value).map(Some),
-                    None => Some(None),
-                };
-                ShapeArgument::OptionalTensors(values.iter().map(each).collect::<Option<_>>()?)
-            }
-            Argument::SymInts(_) | Argument::Opaque { .. } => ShapeArgument::Unknown,
-        })
     }
 
     fn new_value(&mut self, name: String, meta: TensorMeta, source: ValueSource) -> ValueId {
@@ -315,22 +236,6 @@ impl<'p> Draft<'p> {
         self.next_value = self.next_value.saturating_add(1);
         self.values.insert(id, Arc::new(Value { id, name, kind: ValueKind::Tensor(meta), source }));
         id
-    }
-
-    /// `permute`, `permute_1`, …: the first that is free. Names of Python builtins begin with `_1`, as
-    /// the exporter has it.
-    fn new_name(&mut self, base: &str) -> String {
-        const BUILTINS: [&str; 24] = [
-            "abs", "all", "any", "bool", "bytes", "complex", "divmod", "float", "hash", "id", "input", "int", "len",
-            "list", "map", "max", "min", "pow", "range", "repr", "round", "slice", "sum", "type",
-        ];
-        let mut name = base.to_owned();
-        let mut number = 0_u64;
-        while BUILTINS.contains(&name.as_str()) || !self.names.insert(name.clone()) {
-            number += 1;
-            name = format!("{base}_{number}");
-        }
-        name
     }
 
     fn constant(&mut self, edit: usize, meta: &TensorMeta, bytes: &[u8]) -> Result<(), PatchError> {
@@ -351,12 +256,10 @@ impl<'p> Draft<'p> {
         if meta.requires_grad || meta.device != "cpu" {
             return Err(wrong("is not a plain tensor on the CPU"));
         }
-        let mut number = 0_u64;
+        let mut number = self.constants.len();
         let fqn = loop {
             let fqn = format!("delegate_doctor_{number}");
-            let taken = self.program.source().fqns().any(|other| other == fqn)
-                || self.constants.iter().any(|other| other.fqn == fqn);
-            if !taken {
+            if self.fqns.insert(fqn.clone()) {
                 break fqn;
             }
             number += 1;
@@ -379,19 +282,16 @@ impl<'p> Draft<'p> {
         }
         self.check_replacement(edit, value, by)?;
         for reader in self.readers(value) {
-            if self.inserted.contains(&reader) {
+            if reader.0 >= self.first_node {
                 continue;
             }
-            let Some(node) = self.nodes.get_mut(&reader) else { continue };
-            let mut changed = Node::clone(node);
+            let Some(mut changed) = self.nodes.get(&reader).map(|node| Node::clone(node)) else { continue };
             for input in &mut changed.inputs {
                 if !replace_in(&mut input.arg, value, by) {
-                    let node = node.name.clone();
-                    return Err(PatchError::Kept { edit, value: self.value_name(value), node });
+                    return Err(PatchError::Kept { edit, value: self.value_name(value), node: changed.name });
                 }
             }
-            *node = Arc::new(changed);
-            self.touched.insert(reader);
+            self.put(changed);
         }
         let was_output = self.outputs.iter().any(|output| output.value() == Some(by));
         let mut replaced = false;
@@ -408,9 +308,8 @@ impl<'p> Draft<'p> {
                 _ => {}
             }
         }
-        let made_here = self.created.iter().flatten().any(|made| *made == by);
         let by_node = matches!(self.values.get(&by).map(|value| &value.source), Some(ValueSource::Node { .. }));
-        if replaced && !was_output && made_here && by_node {
+        if replaced && !was_output && by.0 >= self.first_value && by_node {
             self.taken_over.push((value, by));
         }
         self.loose.push(value);
@@ -453,8 +352,7 @@ impl<'p> Draft<'p> {
         };
         self.check_outputs(edit, &node, &changed)?;
         self.loose.extend(old.values());
-        self.nodes.insert(id, Arc::new(changed));
-        self.touched.insert(id);
+        self.put(changed);
         Ok(())
     }
 
@@ -541,40 +439,6 @@ impl<'p> Draft<'p> {
         }
     }
 
-    /// Graph outputs keep their names: a made value that replaced one gets its name, and so does its node.
-    fn move_names(&mut self) {
-        for (old, new) in std::mem::take(&mut self.taken_over) {
-            // What was replaced twice passes its name on to the last.
-            if !self.outputs.iter().any(|output| output.value() == Some(new)) {
-                continue;
-            }
-            let Some(before) = self.program.graph().value(old).map(|value| value.name.clone()) else { continue };
-            if self.values.contains_key(&old) {
-                let producer = self.producer(old);
-                let base = producer.as_ref().map_or("value", |node| alias::base_name(&node.op)).to_owned();
-                let name = self.new_name(&base);
-                self.rename(old, &name);
-            }
-            self.rename(new, &before);
-        }
-    }
-
-    fn producer(&self, value: ValueId) -> Option<Arc<Node>> {
-        match self.values.get(&value)?.source {
-            ValueSource::Node { node, .. } => self.nodes.get(&node).map(Arc::clone),
-            _ => None,
-        }
-    }
-
-    fn rename(&mut self, value: ValueId, name: &str) {
-        let Some(old) = self.values.get(&value).map(Arc::clone) else { return };
-        self.values.insert(value, Arc::new(Value { name: name.to_owned(), ..Value::clone(&old) }));
-        if let Some(node) = self.producer(value).filter(|node| node.name == old.name) {
-            self.nodes.insert(node.id, Arc::new(Node { name: name.to_owned(), ..Node::clone(&node) }));
-            self.touched.insert(node.id);
-        }
-    }
-
     /// The parts of the new program, checked.
     fn finish(self) -> Result<Parts, PatchError> {
         let mut names = HashSet::new();
@@ -636,74 +500,4 @@ fn new_metadata(anchor: &Node, origin: &str) -> Map<String, Json> {
     metadata.insert("custom".to_owned(), json!({ ORIGIN_KEY: origin }).to_string().into());
     metadata.insert(ORIGIN_KEY.to_owned(), origin.into());
     metadata
-}
-
-/// Replaces the value in an argument; false when it is mentioned where it cannot be replaced.
-fn replace_in(argument: &mut Argument, value: ValueId, by: ValueId) -> bool {
-    let swap = |slot: &mut ValueId| {
-        if *slot == value {
-            *slot = by;
-        }
-    };
-    match argument {
-        Argument::Literal(_) => {}
-        Argument::Value(slot) => swap(slot),
-        Argument::Values(slots) => slots.iter_mut().for_each(swap),
-        Argument::OptionalValues(slots) => slots.iter_mut().flatten().for_each(swap),
-        Argument::SymInts(items) => {
-            for item in items {
-                if let super::super::SymIntArgument::Value(slot) = item {
-                    swap(slot);
-                }
-            }
-        }
-        Argument::Opaque { mentions, .. } => return !mentions.contains(&value),
-    }
-    true
-}
-
-fn metadata(
-    edit: usize,
-    subject: &str,
-    found: impl std::fmt::Display,
-    what: &str,
-    expected: impl std::fmt::Display,
-) -> PatchError {
-    PatchError::Metadata {
-        edit,
-        subject: format!("`{subject}`"),
-        found: format!("{found} {what}"),
-        expected: expected.to_string(),
-    }
-}
-
-fn check_meta(edit: usize, subject: &str, found: &TensorMeta, expected: &TensorMeta) -> Result<(), PatchError> {
-    match difference(found, expected) {
-        None => Ok(()),
-        Some((found, expected)) => Err(PatchError::Metadata { edit, subject: format!("`{subject}`"), found, expected }),
-    }
-}
-
-/// What differs between two tensors for a reader: element type, sizes, or strides where they matter.
-pub(super) fn difference(found: &TensorMeta, expected: &TensorMeta) -> Option<(String, String)> {
-    if found.dtype != expected.dtype {
-        let name = |meta: &TensorMeta| format!("element type {}", meta.dtype.torch_name());
-        return Some((name(found), name(expected)));
-    }
-    let alike = |a: &[super::super::Dim], b: &[super::super::Dim]| {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
-    };
-    if !alike(&found.sizes, &expected.sizes) {
-        return Some((
-            format!("sizes {}", shapes::show(&found.sizes)),
-            format!("sizes {}", shapes::show(&expected.sizes)),
-        ));
-    }
-    if !shapes::same_strides(&found.sizes, &found.strides, &expected.strides) {
-        return Some((
-            format!("strides {}", shapes::show(&found.strides)),
-            format!("strides {}", shapes::show(&expected.strides)),
-        ));
-    }
-    None
 }

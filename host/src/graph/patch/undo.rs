@@ -1,6 +1,6 @@
 //! The difference between two programs, as an edit that leads from one to the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::program::AddedConstant;
@@ -104,7 +104,8 @@ impl Undo {
                 return Err(conflict(format!("node {id} is gone already")));
             }
         }
-        draft.order.retain(|id| !self.removed_nodes.contains(id));
+        let removed: HashSet<NodeId> = self.removed_nodes.iter().copied().collect();
+        draft.order.retain(|id| !removed.contains(id));
         for (node, follower) in &self.restored_nodes {
             let at = match follower {
                 None => draft.order.len(),

@@ -56,6 +56,15 @@ pub(super) fn binary(call: &Call<'_>, promotion: Promotion) -> Outputs {
     if call.op.starts_with("aten.sub.") && operands.iter().any(Operand::is_bool) {
         return Err(call.invalid("it takes no booleans"));
     }
+    if call.op.starts_with("aten.pow.") {
+        // Kernels and fake tensors disagree about these.
+        if common == ScalarType::Bool {
+            return Err(call.undecided("a power of booleans"));
+        }
+        if call.tensors().any(|tensor| tensor.dtype != common && !is_contiguous(tensor)) {
+            return Err(call.undecided("the layout of a power of several types"));
+        }
+    }
     let is_sum = ["aten.add.", "aten.sub."].iter().any(|prefix| call.op.starts_with(prefix));
     if is_sum && call.number("alpha")? == Number::Float && !dtype.is_floating() {
         return Err(call.invalid("a float `alpha` for integers"));
@@ -241,6 +250,16 @@ fn ordered(call: &Call<'_>, tensors: &[&TensorMeta], sizes: &[Dim]) -> Result<Ve
                 Ordering::Equal => {}
             }
         }
+    }
+    let row_major = order.iter().copied().eq((0..rank).rev());
+    let overlaps = |tensor: &&TensorMeta| {
+        let repeats = |(size, stride): (&Dim, &Dim)| size.fixed() != Some(1) && stride.fixed() == Some(0);
+        tensor.sizes.iter().zip(&tensor.strides).any(repeats)
+    };
+    let plain = row_major && tensors.iter().all(|tensor| overlaps(tensor) || is_contiguous(tensor));
+    if !plain && tensors.len() > 1 && tensors.iter().any(overlaps) {
+        // Kernels and fake tensors disagree about these.
+        return Err(call.undecided("the layout of operands that repeat elements"));
     }
     strides_in_order(sizes, &order).ok_or_else(|| call.invalid("the sizes overflow"))
 }

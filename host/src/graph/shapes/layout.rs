@@ -67,9 +67,17 @@ pub(in crate::graph) fn contiguous_strides(sizes: &[Dim]) -> Option<Vec<Dim>> {
     strides_in_order(sizes, &(0..sizes.len()).rev().collect::<Vec<_>>())
 }
 
-/// NHWC strides of a tensor with four axes.
+/// NHWC strides of a tensor with four axes, NDHWC strides of one with five.
 pub(super) fn channels_last_strides(sizes: &[Dim]) -> Option<Vec<Dim>> {
-    if sizes.len() == 4 { strides_in_order(sizes, &[1, 3, 2, 0]) } else { None }
+    strides_in_order(sizes, channels_last_order(sizes.len())?)
+}
+
+fn channels_last_order(rank: usize) -> Option<&'static [usize]> {
+    match rank {
+        4 => Some(&[1, 3, 2, 0]),
+        5 => Some(&[1, 4, 3, 2, 0]),
+        _ => None,
+    }
 }
 
 /// Strides of a dense tensor whose axes are laid out in `order`, innermost first.
@@ -117,8 +125,11 @@ pub(super) fn is_contiguous(tensor: &TensorMeta) -> bool {
     contiguous_strides(&tensor.sizes).is_some_and(|strides| same_strides(&tensor.sizes, &tensor.strides, &strides))
 }
 
+/// True for a dense NHWC tensor with four axes.
 pub(super) fn is_channels_last(tensor: &TensorMeta) -> bool {
-    channels_last_strides(&tensor.sizes).is_some_and(|strides| same_strides(&tensor.sizes, &tensor.strides, &strides))
+    tensor.sizes.len() == 4
+        && channels_last_strides(&tensor.sizes)
+            .is_some_and(|strides| same_strides(&tensor.sizes, &tensor.strides, &strides))
 }
 
 /// True when elements fill a block of memory without gaps or overlaps; `None` when sizes leave it open.
@@ -142,17 +153,15 @@ pub(super) fn is_dense(tensor: &TensorMeta) -> Option<bool> {
     Some(true)
 }
 
-/// torch's guess whether a tensor with four axes is meant to be NHWC; ambiguous ones are not. `None`
-/// when sizes leave it open.
+/// torch's guess whether a tensor is meant to be NHWC or NDHWC; ambiguous ones are not. `None` when sizes
+/// leave it open.
 pub(super) fn suggests_channels_last(tensor: &TensorMeta) -> Option<bool> {
-    if tensor.sizes.len() != 4 {
-        return Some(false);
-    }
+    let Some(order) = channels_last_order(tensor.sizes.len()) else { return Some(false) };
     let (sizes, strides) = match (tensor.fixed_sizes(), tensor.fixed_strides()) {
         (Some(sizes), Some(strides)) => (sizes, strides),
         _ => return hinted_channels_last(tensor),
     };
-    Some(like_channels_last(&sizes, &strides))
+    Some(like_channels_last(&sizes, &strides, order))
 }
 
 /// For symbolic sizes: certain only for plain layouts, in which the order of strides does not hang on a
@@ -164,18 +173,18 @@ fn hinted_channels_last(tensor: &TensorMeta) -> Option<bool> {
     }
     let strides: Vec<i64> = tensor.strides.iter().skip(1).map(Dim::fixed).collect::<Option<_>>()?;
     match strides.as_slice() {
-        [channel, height, width] if channel > height && height > width => Some(false),
+        [outer @ .., inner] if outer.iter().zip(outer.iter().skip(1).chain([inner])).all(|(a, b)| a > b) => Some(false),
         _ => None,
     }
 }
 
-fn like_channels_last(sizes: &[i64], strides: &[i64]) -> bool {
+fn like_channels_last(sizes: &[i64], strides: &[i64], order: &[usize]) -> bool {
     let at = |list: &[i64], axis: usize| list.get(axis).copied().unwrap_or_default();
     if at(strides, 1) == 0 {
         return false;
     }
     let mut least = 0;
-    for axis in [1, 3, 2, 0] {
+    for axis in order.iter().copied() {
         let (size, stride) = (at(sizes, axis), at(strides, axis));
         if size == 0 || stride < least || axis == 0 && least == at(strides, 1) {
             return false;

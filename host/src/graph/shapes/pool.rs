@@ -2,7 +2,7 @@
 
 use super::super::{Dim, ScalarType, TensorMeta};
 use super::arguments::Call;
-use super::layout::{channels_last_strides, suggests_channels_last};
+use super::layout::{channels_last_strides, is_contiguous, suggests_channels_last};
 use super::{ShapeError, dense};
 
 type Outputs = Result<Vec<TensorMeta>, ShapeError>;
@@ -188,7 +188,7 @@ pub(super) fn convolution(call: &Call<'_>, axes: usize) -> Outputs {
         return Err(call.invalid("operands of different or integer element types"));
     }
     for operand in [input, weight] {
-        if suggests_channels_last(operand) != Some(false) {
+        if suggests_channels_last(operand) != Some(false) || axes == 1 && !is_contiguous(operand) {
             return Err(call.undecided("the layout of a convolution whose operands are not row major"));
         }
     }

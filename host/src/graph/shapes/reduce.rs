@@ -10,18 +10,28 @@ pub(super) fn softmax(call: &Call<'_>) -> Outputs {
     let tensor = call.tensor("self")?;
     call.wrap(call.int("dim")?, tensor.sizes.len())?;
     let dtype = call.dtype("dtype")?.unwrap_or(tensor.dtype);
-    if !dtype.is_floating() {
-        return Err(call.invalid("it takes floats only"));
-    }
+    floats_only(call, tensor, dtype)?;
     Ok(vec![dense(call, tensor, dtype, tensor.sizes.clone())?])
+}
+
+fn is_empty(tensor: &TensorMeta) -> bool {
+    tensor.sizes.iter().any(|size| size.fixed() == Some(0))
+}
+
+fn floats_only(call: &Call<'_>, tensor: &TensorMeta, dtype: ScalarType) -> Result<(), ShapeError> {
+    if dtype.is_floating() {
+        Ok(())
+    } else if is_empty(tensor) {
+        Err(call.undecided("integers, but no elements"))
+    } else {
+        Err(call.invalid("it takes floats only"))
+    }
 }
 
 pub(super) fn raw_softmax(call: &Call<'_>) -> Outputs {
     let tensor = call.tensor("self")?;
     call.wrap(call.int("dim")?, tensor.sizes.len())?;
-    if !tensor.dtype.is_floating() {
-        return Err(call.invalid("it takes floats only"));
-    }
+    floats_only(call, tensor, tensor.dtype)?;
     let dtype = match (call.bool("half_to_float")?, tensor.dtype) {
         (false, dtype) => dtype,
         (true, ScalarType::Float16 | ScalarType::BFloat16) => ScalarType::Float32,
@@ -87,7 +97,18 @@ pub(super) fn sum(call: &Call<'_>) -> Outputs {
 
 pub(super) fn amax(call: &Call<'_>) -> Outputs {
     let tensor = call.tensor("self")?;
-    let sizes = reduced(call, tensor, &axes(call)?, keepdim(call)?)?;
+    let axes = axes(call)?;
+    let sizes = reduced(call, tensor, &axes, keepdim(call)?)?;
+    if is_empty(tensor) {
+        for axis in &axes {
+            if call.size(tensor, call.wrap(*axis, tensor.sizes.len())?)?.fixed() == Some(0) {
+                return Err(call.invalid("an axis without elements"));
+            }
+        }
+        if axes.is_empty() {
+            return Err(call.invalid("no elements"));
+        }
+    }
     Ok(vec![dense(call, tensor, tensor.dtype, sizes)?])
 }
 
