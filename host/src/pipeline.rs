@@ -181,14 +181,14 @@ fn repair_loop(
     for round in 1.. {
         let base = best.as_ref().unwrap_or(original);
         let matching = Instant::now();
-        let proposals = proposal::propose(bench, rules, base, &mut memory)?;
+        let proposals = proposal::propose(bench, rules, base, &memory)?;
         bench.clock.stage("match", Some(round), matching, None);
         account.proposals(round, base, &proposals);
         if let Some(stop) = stop_before(bench, round, begin, &proposals) {
             account.stop(round - 1, stop);
             return Ok(best);
         }
-        let accepted = try_round(bench, round, base, answers, &proposals, account)?;
+        let accepted = try_round(bench, round, base, answers, &proposals, &mut memory, account)?;
         match accepted {
             Some(better) => {
                 if !memory.visit(&better.stored.program) {
@@ -237,6 +237,7 @@ fn try_round(
     base: &Base,
     answers: &Answers,
     proposals: &Proposals,
+    memory: &mut Memory,
     account: &mut Account,
 ) -> Result<Option<Base>, Error> {
     let mut current: Option<Base> = None;
@@ -244,7 +245,12 @@ fn try_round(
     for (index, candidate) in proposals.candidates.iter().enumerate() {
         check_interrupt()?;
         let from = current.as_ref().unwrap_or(base);
-        let Outcome { trial, better } = trial::run(bench, round, from, answers, candidate, chain.take(index))?;
+        let Some(outcome) = trial::run(bench, round, from, answers, candidate, chain.take(index), current.is_some())?
+        else {
+            continue;
+        };
+        memory.tried(candidate);
+        let Outcome { trial, better } = outcome;
         chain.ended(index, account::accepted(&trial));
         bench.progress.note(&told(candidate, &trial));
         account.trial(trial);

@@ -72,6 +72,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// Notes a candidate whose trial has ended.
+    pub(crate) fn tried(&mut self, candidate: &Candidate) {
+        self.tried.insert((candidate.rule.to_string(), candidate.sites.clone()));
+    }
+
+    fn has_tried(&self, candidate: &Candidate) -> bool {
+        self.tried.contains(&(candidate.rule.to_string(), candidate.sites.clone()))
+    }
+
     /// Notes a program; false when the loop has been there before.
     pub(crate) fn visit(&mut self, program: &Program) -> bool {
         self.visited.insert(program.fingerprint().to_owned())
@@ -140,7 +149,7 @@ pub(crate) fn propose(
     bench: &Workbench<'_>,
     rules: &RuleSet,
     base: &Base,
-    memory: &mut Memory,
+    memory: &Memory,
 ) -> Result<Proposals, Error> {
     let program = &base.stored.program;
     let graph = program.graph();
@@ -196,7 +205,7 @@ pub(crate) fn propose(
         if candidate.share < bench.settings.thresholds.min_share && !corrective {
             continue;
         }
-        if memory.tried.insert((rule.origin(), candidate.sites.clone())) {
+        if !memory.has_tried(&candidate) {
             all.candidates.push(candidate);
         }
     }

@@ -142,7 +142,8 @@ fn prepare_alone(bench: &Workbench<'_>, round: u32, base: &Base, candidate: &Can
     Ok(Prepared { folder, applied, stored, lowered })
 }
 
-/// Takes a candidate through the gates.
+/// Takes a candidate through the gates. `on_top` says that the base holds repairs accepted in the same
+/// round; a candidate that does not apply there gives `None`.
 ///
 /// # Errors
 /// When a gate could not be asked at all: broken surroundings, an interrupt.
@@ -153,7 +154,8 @@ pub(crate) fn run(
     answers: &Answers,
     candidate: &Candidate,
     prepared: Option<Prepared>,
-) -> Result<Outcome, Error> {
+    on_top: bool,
+) -> Result<Option<Outcome>, Error> {
     let begin = Instant::now();
     let stage = format!("trial-{round}-{}", candidate.rule.id);
     let key = trial_key(bench, base, answers, candidate);
@@ -161,16 +163,18 @@ pub(crate) fn run(
     let mut trial = new_trial(round, base, candidate);
     let prepared = match prepared.map_or_else(|| prepare_alone(bench, round, base, candidate), Ok) {
         Ok(prepared) => prepared,
+        // Made for the round's base; the next round proposes it anew for the program that is there now.
+        Err(Error::Patch(_)) if on_top => return Ok(None),
         Err(Error::Patch(error)) => {
             trial.outcome = TrialOutcome::Refused;
             trial.gate = Some(Gate::Structure);
             trial.reason = error.to_string();
-            return Ok(Outcome { trial, better: None });
+            return Ok(Some(Outcome { trial, better: None }));
         }
         Err(error) => return Err(error),
     };
     if let Some(trial) = earlier {
-        return again(bench, round, answers, trial, prepared);
+        return again(bench, round, answers, trial, prepared).map(Some);
     }
     trial.diagrams = diagrams(base, &prepared);
     let step = bench.progress.step(&format!("Proving {}", candidate.rule));
@@ -199,7 +203,7 @@ pub(crate) fn run(
     bench.folder.finish_stage(&stage, &key, &trial)?;
     let accepted = trial.outcome == TrialOutcome::Accepted;
     let better = measured.filter(|_| accepted).map(|measured| Base { stored: prepared.stored, measured });
-    Ok(Outcome { trial, better })
+    Ok(Some(Outcome { trial, better }))
 }
 
 /// Everything that the outcome of a trial depends on.
