@@ -96,7 +96,7 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
     let settings = bench.settings;
     let sandbox = Sandbox::new(Options {
         limits: Limits::standard(),
-        cache: Some(settings.common.folders.cache.join("rules")),
+        cache: Some(settings.common.folders.compiled_rules()),
         helper: Helper::current()?,
     })?;
     let mut set = RuleSet::default();

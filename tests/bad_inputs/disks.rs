@@ -35,7 +35,7 @@ fn a_file_that_may_not_grow_is_told() {
     assert_eq!(ready.code(), 0, "{}", ready.stderr);
     let command = with_python(&sandbox, ["large.py", "--out", "run", "--no-cache"]);
     let ran = Ran::of(behind(&[], "trap '' XFSZ; ulimit -f 4000", &command));
-    told("file size", &ran, &Expected { words: &["Failed to write", "run/original/"], hint: "" });
+    told("file size", &ran, &Expected { words: &["Failed to write", "run/original/"], hint: "disk space" });
     unfinished("file size", &sandbox.work().join("run"));
     // With room again the run goes on.
     let ran = Ran::of(with_python(&sandbox, ["large.py", "--resume=run"]));

@@ -111,7 +111,7 @@ fn a_model_that_prints_does_not_spoil_the_data_and_a_corrected_one_is_gone_on_wi
     let sandbox = Sandbox::new();
     let whole = fixture("prints");
     sandbox.write("prints.py", format!("{whole}\nraise SystemExit"));
-    refused(&sandbox, "prints", "prints.py", &[], &Expected { words: &["ended the program"], hint: "" });
+    refused(&sandbox, "prints", "prints.py", &[], &Expected { words: &["ended the program"], hint: "__main__" });
     sandbox.write("prints.py", whole);
     let ran = Ran::of(with_python(&sandbox, ["prints.py", "--resume=run-prints", "--format", "json"]));
     assert_eq!(ran.code(), 0, "{}", ran.stderr);

@@ -42,7 +42,7 @@ pub fn told(name: &str, ran: &Ran, expected: &Expected<'_>) {
     let stderr = &ran.stderr;
     assert_eq!(ran.code(), 2, "{name}: {stderr}");
     assert_eq!(ran.stdout, "", "{name}: stdout is data");
-    assert_eq!(stderr.matches("error: ").count(), 1, "{name}: {stderr}");
+    assert_eq!(stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{name}: {stderr}");
     for words in expected.words {
         assert!(stderr.contains(words), "{name} lacks `{words}`: {stderr}");
     }

@@ -1,6 +1,7 @@
 //! The Python that tests with real models run in.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use delegate_doctor::torch::Environment;
 use delegate_doctor::torch::environment::{self, Search};
@@ -13,6 +14,11 @@ pub const PYTHON: &str = "DELEGATE_DOCTOR_PYTHON";
 /// # Panics
 /// When the variable is not set or names something else; the message says what to do.
 pub fn python() -> Environment {
+    static FOUND: OnceLock<Environment> = OnceLock::new();
+    FOUND.get_or_init(find).clone()
+}
+
+fn find() -> Environment {
     let Some(named) = std::env::var_os(PYTHON) else {
         panic!(
             "{PYTHON} is not set: run `cargo xtask test`, or set it to a Python that has torch and executorch \
