@@ -2,7 +2,7 @@
 //! library behind it.
 //!
 //! In: the arguments of the process. Out: an exit code. To add a command: a file with an `Arguments`
-//! struct and a `run` function, a variant of [`Command`], a line in the `match` of [`run`], and
+//! struct and a `run` function, a variant of `Command`, a line in the `match` of `run`, and
 //! `cargo xtask docs` for the reference.
 
 mod browser;

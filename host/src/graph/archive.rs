@@ -280,7 +280,7 @@ pub fn write(program: &Program, path: &Path) -> Result<(), Error> {
     )
 }
 
-/// The bytes of a program as [`write`] would write them.
+/// The bytes of a program as [`write()`] would write them.
 ///
 /// # Errors
 /// When the source archive cannot be read any more.
