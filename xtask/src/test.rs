@@ -3,7 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::workspace::{Result, cargo, home, output, root, run};
+use delegate_doctor::torch::environment::{Search, find_or_create};
+
+use crate::workspace::{Result, cargo, home, run};
 
 /// A named check.
 type Step = (&'static str, fn() -> Result);
@@ -60,24 +62,17 @@ pub(crate) fn python() -> Result<String> {
     if let Ok(given) = std::env::var("DELEGATE_DOCTOR_PYTHON") {
         return Ok(given);
     }
-    run(cargo().args(["build", "--locked", "--package", "delegate-doctor", "--bins"]))?;
-    let binary = root().join("target").join("debug").join("delegate-doctor");
-    let text = output(
-        Command::new(&binary)
-            .args(["setup", "--format", "json"])
-            .current_dir(root())
-            .env("DELEGATE_DOCTOR_HOME", home())
-            .env_remove("VIRTUAL_ENV")
-            .stderr(Stdio::inherit()),
-    )?;
-    let answer: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| format!("`setup --format json` printed no JSON: {error}"))?;
-    answer
-        .pointer("/environment/python")
-        .or_else(|| answer.pointer("/python"))
-        .and_then(serde_json::Value::as_str)
-        .map(str::to_owned)
-        .ok_or_else(|| format!("`setup --format json` names no interpreter: {text}"))
+    let search = Search {
+        python: None,
+        active: None,
+        data_dir: home().join("data"),
+        path: std::env::var_os("PATH").unwrap_or_default(),
+    };
+    let environment = find_or_create(&search, &|text| eprintln!("    {text}")).map_err(|error| {
+        let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        format!("{error}{hint}")
+    })?;
+    Ok(environment.python.display().to_string())
 }
 
 fn tests() -> Result {

@@ -31,20 +31,6 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed ({status})")) }
 }
 
-/// Runs a command and gives what it printed.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let shown = show(command);
-    let output = command.output().map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
-    if !output.status.success() {
-        return Err(format!(
-            "`{shown}` failed ({}): {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        ));
-    }
-    String::from_utf8(output.stdout).map_err(|_| format!("`{shown}` printed something that is not text"))
-}
-
 fn show(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
