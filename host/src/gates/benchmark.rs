@@ -482,8 +482,10 @@ impl Experiment {
         let (before, after) = (side(&self.before, statistic), side(&self.after, statistic));
         let pairs = pairs(&self.before, &self.after);
         let ratio = statistics::ratio_of_quantiles(&pairs, statistic.quantile());
-        let spends = self.looks.last().map_or((1.0 - plan.confidence) / 2.0, |look| look.spends);
-        let interval = self.interval(&pairs, plan, spends);
+        let last = self.looks.last();
+        let spends = last.map_or((1.0 - plan.confidence) / 2.0, |look| look.spends);
+        let seen = last.filter(|look| look.pairs == self.pairs()).and_then(|look| look.interval);
+        let interval = seen.or_else(|| self.interval(&pairs, plan, spends));
         let status = match stop {
             StopReason::Faster => GateStatus::Pass,
             StopReason::NotFaster => GateStatus::Fail,
