@@ -193,10 +193,7 @@ fn draw(block: &[f64], random: &mut ChaCha8Rng, into: &mut Vec<f64>) {
 
 /// An index below `length`; the bias of at most `length` in 2^32 does not matter here.
 fn below(length: usize, random: &mut ChaCha8Rng) -> usize {
-    let scaled = u64::from(random.next_u32()) * length as u64;
-    #[expect(clippy::cast_possible_truncation, reason = "less than `length`")]
-    let index = (scaled >> 32) as usize;
-    index
+    ((u64::from(random.next_u32()) * length as u64) >> 32) as usize
 }
 
 fn quick_quantile(samples: &mut [f64], quantile: f64) -> Option<f64> {
