@@ -3,7 +3,7 @@
 //! In: what the pipeline hands over, in order. Out: `report.json`, `report.html`, the optimized program,
 //! all in the run folder, written before the run counts as finished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,20 +22,27 @@ use crate::proposal::{Proposals, RuleSet};
 use crate::reference::Answers;
 use crate::report::assemble::{self, measured};
 use crate::report::model::{
-    self, Artifact, Block, Comparison, Declined, Finding, FindingCode, Limit, Mismatch, Report, RuleVerdict, Search,
-    Setting, Severity, Side, Status, Step, Timing, Trial, TrialOutcome, Verdict, Versions,
+    self, Artifact, Block, Comparison, Declined, Finding, FindingCode, Limit, Mismatch, Report, Search, Setting,
+    Severity, Side, Status, Step, Timing, Trial, TrialOutcome, Verdict, Versions,
 };
 use crate::sandbox;
+use crate::shell;
 use crate::target;
 use crate::torch;
 use crate::torch::protocol::{self, FailureKind, TensorFile};
 use crate::workbench::{MeasuredProgram, Workbench};
 
+/// Below this a run is so short that tracing changes what it measures.
+const SHORT_METHOD_NS: f64 = 1e6;
+
 /// Everything noted so far.
 pub(crate) struct Account {
     report: Report,
     course: Course,
-    verdicts: BTreeMap<String, Vec<RuleVerdict>>,
+    /// name and op of every node of the user's own program
+    own: BTreeSet<(String, String)>,
+    /// by name and op: a repair's output keeps the name of what it replaced
+    verdicts: assemble::Verdicts,
 }
 
 impl Account {
@@ -104,7 +111,8 @@ impl Account {
             artifacts: Vec::new(),
             reproduce: Vec::new(),
         };
-        Self { report, course: Course::default(), verdicts: BTreeMap::new() }
+        let course = Course { rules_left_out: rules.left_out.clone(), ..Course::default() };
+        Self { report, course, own: BTreeSet::new(), verdicts: BTreeMap::new() }
     }
 
     pub(crate) fn exported(&mut self, program: &Program) {
@@ -121,6 +129,7 @@ impl Account {
         model.inputs = graph.user_inputs().into_iter().filter_map(|id| assemble::tensor_summary(graph, id)).collect();
         model.outputs = graph.user_outputs().into_iter().filter_map(|id| assemble::tensor_summary(graph, id)).collect();
         model.fingerprint = program.fingerprint().to_owned();
+        self.own = graph.nodes().iter().map(|node| (node.name.clone(), node.op.clone())).collect();
     }
 
     pub(crate) fn original(&mut self, original: &Base) {
@@ -131,11 +140,14 @@ impl Account {
             self.report.findings.push(finding(FindingCode::ToolchainWarning, Severity::Note, warning));
         }
         if !profile.accounting.agrees {
-            self.report.findings.push(finding(
-                FindingCode::CrossCheckFailed,
-                Severity::Warning,
-                "The instructions of the trace do not add up to the method's own time, so shares are rough",
-            ));
+            // Reading the clock for every instruction takes as long as the shortest of them.
+            let (severity, why) = if profile.accounting.method_ns < SHORT_METHOD_NS {
+                (Severity::Note, "in a program this short, tracing itself takes much of it")
+            } else {
+                (Severity::Warning, "so shares are rough")
+            };
+            let title = format!("The instructions of the trace do not add up to the method's own time; {why}");
+            self.report.findings.push(finding(FindingCode::CrossCheckFailed, severity, &title));
         }
         if !ranking.unknown.is_empty() {
             self.report.findings.push(Finding {
@@ -251,6 +263,11 @@ impl Account {
         let sources = assemble::sources(&base.measured.ranking);
         let graph = base.stored.program.graph();
         for declined in &proposals.declined {
+            let node = graph.node(declined.node).map(|node| (node.name.clone(), node.op.clone()));
+            // What rules say about nodes that a repair put there is nothing a user could act on.
+            if node.is_some_and(|node| !self.own.contains(&node)) {
+                continue;
+            }
             self.report.declined.push(Declined {
                 round,
                 rule: declined.rule.clone(),
@@ -266,7 +283,8 @@ impl Account {
             }
         }
         for (node, verdict) in &proposals.verdicts {
-            let verdicts = self.verdicts.entry(node.clone()).or_default();
+            let Some(op) = graph.node_named(node).map(|node| node.op.clone()) else { continue };
+            let verdicts = self.verdicts.entry((node.clone(), op)).or_default();
             if !verdicts.contains(verdict) {
                 verdicts.push(verdict.clone());
             }
@@ -366,10 +384,10 @@ impl Account {
         };
         self.report.findings.sort_by_key(|finding| finding.severity);
         self.report.reproduce = vec![
-            Step { text: "Run again".to_owned(), command: Some(self.report.command.join(" ")) },
+            Step { text: "Run again".to_owned(), command: Some(shell::line(&self.report.command)) },
             Step {
                 text: "Show this report again".to_owned(),
-                command: Some(format!("delegate-doctor report {}", folder.display())),
+                command: Some(ours("report", &folder.display().to_string())),
             },
         ];
         self.report.stages = bench.clock.stages();
@@ -397,10 +415,15 @@ fn finding(code: FindingCode, severity: Severity, title: &str) -> Finding {
     }
 }
 
+/// A command of this tool.
+fn ours(command: &str, argument: &str) -> String {
+    shell::line(["delegate-doctor", command, argument])
+}
+
 fn next_steps(status: Status, folder: &Path, model: &str) -> Vec<Step> {
     let step = |text: &str, command: Option<String>| Step { text: text.to_owned(), command };
-    let explain = |text: &str| step(text, Some(format!("delegate-doctor explain {}", folder.display())));
-    let retry = || step("Measure again when the machine is calm", Some(format!("delegate-doctor optimize {model}")));
+    let explain = |text: &str| step(text, Some(ours("explain", &folder.display().to_string())));
+    let retry = || step("Measure again when the machine is calm", Some(ours("optimize", model)));
     match status {
         Status::RepairsAccepted => vec![
             step(
@@ -479,7 +502,7 @@ pub(crate) fn comparison(outcome: &BenchmarkOutcome) -> Option<Comparison> {
         after: side(&outcome.after),
         ratio: Evidence::Measured(ratio),
         blocks: blocks.into_iter().map(|(_, block)| block).collect(),
-        notes: outcome.report.facts.iter().map(|fact| format!("{}: {}", fact.name, fact.value)).collect(),
+        notes: outcome.caveats(),
     })
 }
 

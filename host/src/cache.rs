@@ -100,7 +100,7 @@ impl Cache {
     fn prune(&self) {
         let Some(root) = &self.root else { return };
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-        for kind in ["lowered", "traces"] {
+        for kind in ["lowered", "traces", "equivalence"] {
             for entry in fs::read_dir(root.join(kind)).into_iter().flatten().filter_map(Result::ok) {
                 let path = entry.path();
                 let used = fs::metadata(path.join("entry.json"))

@@ -67,6 +67,8 @@ pub struct Course {
     pub fallback_share: f64,
     /// the original disagrees with eager PyTorch
     pub original_is_wrong: bool,
+    /// ids of rules that were there and did not take part
+    pub rules_left_out: Vec<String>,
     /// trials in order: how each ended, and the gate that decided
     pub trials: Vec<(TrialOutcome, Option<Gate>)>,
 }
@@ -158,7 +160,12 @@ pub fn headline(status: Status, course: &Course, target: &str) -> String {
             "Nothing outside the delegate costs enough to be worth a repair; the program is fine as it is".to_owned()
         }
         Status::NoRepairAvailable => {
-            "Some operators run outside the delegate, and no installed rule can repair them".to_owned()
+            let rules = match &course.rules_left_out[..] {
+                [] => "no installed rule can repair them".to_owned(),
+                [one] => format!("no rule that took part can repair them; {one} was left out"),
+                more => format!("no rule that took part can repair them; {} were left out", more.join(", ")),
+            };
+            format!("Some operators run outside the delegate, and {rules}")
         }
         Status::Inconclusive => {
             "A repair looked promising, but the evidence decides neither way, so nothing was changed".to_owned()
@@ -206,6 +213,21 @@ mod tests {
         let course = Course { original_is_wrong: true, ..Course::default() };
         assert!(!headline(Status::NoRepairRequired, &course, "here").contains("fine"));
         assert!(headline(Status::NoRepairRequired, &Course::default(), "here").contains("fine"));
+    }
+
+    #[test]
+    fn rules_that_were_left_out_are_named() {
+        let told = |ids: &[&str]| {
+            let course = Course {
+                hotspots: 1,
+                rules_left_out: ids.iter().map(ToString::to_string).collect(),
+                ..Course::default()
+            };
+            headline(Status::NoRepairAvailable, &course, "here")
+        };
+        assert!(told(&[]).ends_with("no installed rule can repair them"));
+        assert!(told(&["dd-001"]).ends_with("no rule that took part can repair them; dd-001 was left out"));
+        assert!(told(&["dd-001", "dd-002"]).ends_with("; dd-001, dd-002 were left out"));
     }
 
     #[test]

@@ -32,3 +32,28 @@ impl Hint for std::io::Error {
         Some(advice.to_string())
     }
 }
+
+/// The candidate that is written most like `typed`, when one is close enough to be meant.
+pub fn closest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&typed, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_slip_is_taken_for_a_name() {
+        let known = ["dd-001", "dd-002", "softmax-layout"];
+        assert_eq!(closest("DD-01", known), Some("dd-001"));
+        assert_eq!(closest("softmax-layuot", known), Some("softmax-layout"));
+        assert_eq!(closest("relu", known), None);
+        assert_eq!(closest("", known), None);
+    }
+}

@@ -31,6 +31,7 @@ pub mod rewrite;
 pub mod run_folder;
 pub mod sandbox;
 pub mod settings;
+pub mod shell;
 pub mod surroundings;
 pub mod target;
 pub mod tensor;

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::account::{self, Account};
 use crate::export::{self, ExportRecord};
 use crate::graph::{self, Program, archive};
-use crate::hint::Hint;
+use crate::hint::{Hint, closest};
 use crate::interrupt;
 use crate::lower::Job;
 use crate::model::Model;
@@ -21,10 +21,11 @@ use crate::profile;
 use crate::progress::Progress;
 use crate::proposal::{self, Candidate, Memory, Proposals, RuleSet};
 use crate::reference::Answers;
+use crate::report::figures::{self, counted};
 use crate::report::model::{Report, TrialOutcome};
 use crate::run_folder::{self, RunFolder};
 use crate::sandbox;
-use crate::settings::OptimizeSettings;
+use crate::settings::{OptimizeSettings, RunPlace};
 use crate::target;
 use crate::torch::protocol::{ModelSource, TensorFile};
 use crate::torch::{self, environment};
@@ -55,18 +56,39 @@ pub(crate) struct Base {
     pub(crate) measured: MeasuredProgram,
 }
 
+/// A run that ended without an answer.
+#[derive(Debug)]
+pub struct Stopped {
+    /// why
+    pub error: Error,
+    /// the run folder, when there is something in it to go on with
+    pub folder: Option<PathBuf>,
+}
+
 /// Optimizes a model: measures where time goes, tries repairs, keeps those that pass every gate.
 ///
 /// # Errors
 /// When the question could not be answered: no such model, broken surroundings, an interrupt. A model
 /// that cannot be lowered or run is an answer, not an error.
-pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Finished, Error> {
+pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Finished, Box<Stopped>> {
+    let mut folder = None;
+    run(settings, progress, &mut folder).map_err(|error| {
+        // A folder that the user named stays whatever is in it.
+        let chosen_here = matches!(settings.place, RunPlace::Numbered { .. }) && !error.points_at_the_log();
+        let folder = folder.filter(|folder| !(chosen_here && run_folder::discard_unbegun(folder)));
+        Box::new(Stopped { error, folder })
+    })
+}
+
+fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<PathBuf>) -> Result<Finished, Error> {
     let model = Model::parse(&settings.model)?;
     if let ModelSource::Program { path } = &model.source {
         // A file that cannot be used is refused before anything is made, and before torch opens it.
         archive::read(path, &archive::Limits::default())?;
     }
-    let folder = RunFolder::open(&settings.place, &model, &settings.command)?;
+    proposal::check_folders(&settings.rules)?;
+    let folder = RunFolder::open(&settings.place, &model, &settings.command, &settings.deciding())?;
+    *place = Some(folder.path().to_path_buf());
     progress.note(&format!("Run folder: `{}`", folder.path().display()));
     let bench = Workbench::prepare(settings, folder, progress)?;
     let rules = proposal::load_rules(&bench)?;
@@ -117,8 +139,9 @@ fn export_program(bench: &Workbench<'_>, model: &Model) -> Result<(StoredProgram
     let key = record.content_key.clone();
     let nodes = program.graph().nodes().len();
     step.done(&format!(
-        "{} {nodes} nodes",
-        if reused { "Took the exported program of this run folder:" } else { "Exported" }
+        "{} {}",
+        if reused { "Took the exported program of this run folder:" } else { "Exported" },
+        counted(nodes as u64, "node")
     ));
     bench.clock.stage("export", None, begin, reused.then(|| "the exported program".to_owned()));
     Ok((StoredProgram { program, path, key }, record.exported.inputs))
@@ -134,11 +157,11 @@ fn measure(bench: &Workbench<'_>, stored: &StoredProgram, inputs: &[TensorFile])
     let lowered = lowered.unwrap_or(Err(torch::Error::Ended { method: "lower" }))?;
     let record = &lowered.record;
     step.done(&format!(
-        "{}: {} nodes in {} delegate calls, {} instructions outside",
+        "{}: {} in {}, {} outside",
         if lowered.reused { "Took the lowered program of an earlier run" } else { "Lowered" },
-        record.delegated_nodes,
-        record.delegates.len(),
-        record.fallbacks.len()
+        counted(record.delegated_nodes, "node"),
+        counted(record.delegates.len() as u64, "delegate call"),
+        counted(record.fallbacks.len() as u64, "instruction")
     ));
     bench.clock.stage("lower", None, begin, lowered.reused.then(|| "the lowered program".to_owned()));
     profile_program(bench, lowered, inputs, &folder, None)
@@ -156,10 +179,10 @@ pub(crate) fn profile_program(
     let step = bench.progress.step("Running and profiling");
     let measured = bench.measure(lowered, inputs, folder)?;
     step.done(&format!(
-        "{}: {:.2} ms a run, {:.1} % of the time in the delegate",
+        "{}: {} a run, {} of the time in the delegate",
         if measured.reused { "Took the trace of an earlier run" } else { "Profiled" },
-        measured.untraced.median_ms,
-        measured.profile.delegation.median * 100.0
+        figures::milliseconds(measured.untraced.median_ms),
+        figures::percent(measured.profile.delegation.median)
     ));
     bench.clock.stage("profile", round, begin, measured.reused.then(|| "the trace".to_owned()));
     Ok(measured)
@@ -174,7 +197,6 @@ fn repair_loop(
     answers: &Answers,
     account: &mut Account,
 ) -> Result<Option<Base>, Error> {
-    let begin = Instant::now();
     let mut best: Option<Base> = None;
     let mut memory = Memory::default();
     memory.visit(&original.stored.program);
@@ -184,7 +206,7 @@ fn repair_loop(
         let proposals = proposal::propose(bench, rules, base, &memory)?;
         bench.clock.stage("match", Some(round), matching, None);
         account.proposals(round, base, &proposals);
-        if let Some(stop) = stop_before(bench, round, begin, &proposals) {
+        if let Some(stop) = stop_before(bench, round, &proposals) {
             account.stop(round - 1, stop);
             return Ok(best);
         }
@@ -198,7 +220,7 @@ fn repair_loop(
                 best = Some(better);
             }
             None => {
-                account.stop(round, Stop::NothingLeft);
+                account.stop(round, if bench.is_out_of_time() { Stop::Time } else { Stop::NothingLeft });
                 return Ok(best);
             }
         }
@@ -215,13 +237,13 @@ pub(crate) enum Stop {
     RulesOppose,
 }
 
-fn stop_before(bench: &Workbench<'_>, round: u32, begin: Instant, proposals: &Proposals) -> Option<Stop> {
+fn stop_before(bench: &Workbench<'_>, round: u32, proposals: &Proposals) -> Option<Stop> {
     let limits = &bench.settings.limits;
     if proposals.candidates.is_empty() {
         Some(Stop::NothingLeft)
     } else if round > limits.max_rounds {
         Some(Stop::Rounds)
-    } else if limits.max_time.is_some_and(|limit| begin.elapsed() >= limit) {
+    } else if bench.is_out_of_time() {
         Some(Stop::Time)
     } else {
         None
@@ -244,6 +266,9 @@ fn try_round(
     let mut chain = trial::prepare_chain(bench, round, base, &proposals.candidates)?;
     for (index, candidate) in proposals.candidates.iter().enumerate() {
         check_interrupt()?;
+        if bench.is_out_of_time() {
+            break;
+        }
         let from = current.as_ref().unwrap_or(base);
         let Some(outcome) = trial::run(bench, round, from, answers, candidate, chain.take(index), current.is_some())?
         else {
@@ -266,9 +291,8 @@ fn told(candidate: &Candidate, trial: &crate::report::model::Trial) -> String {
         TrialOutcome::Refused => "refused",
         TrialOutcome::Inconclusive => "inconclusive",
     };
-    let sites = candidate.sites.len();
-    let plural = if sites == 1 { "site" } else { "sites" };
-    format!("{} at {sites} {plural}: {how}: {}", candidate.rule, trial.reason)
+    let sites = counted(candidate.sites.len() as u64, "site");
+    format!("{} at {sites}: {how}: {}", candidate.rule, trial.reason)
 }
 
 pub(crate) fn check_interrupt() -> Result<(), Error> {
@@ -296,6 +320,23 @@ pub enum Error {
     /// the exported program
     #[error(transparent)]
     Archive(#[from] graph::archive::Error),
+    /// a folder with rules that cannot be read
+    #[error("Failed to read the rule folder `{folder}`")]
+    RuleFolder {
+        /// folder
+        folder: PathBuf,
+        /// why
+        #[source]
+        source: std::io::Error,
+    },
+    /// a rule that the user named and that does not exist
+    #[error("There is no rule `{id}`")]
+    UnknownRule {
+        /// as typed
+        id: String,
+        /// every rule that is there
+        known: Vec<String>,
+    },
     /// the sandbox itself, not a rule in it
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
@@ -338,6 +379,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// True when the message sends the user to the worker's log.
+    fn points_at_the_log(&self) -> bool {
+        matches!(self, Self::Torch(torch::Error::Noise { .. } | torch::Error::Died { .. }))
+    }
+
     /// What to do about it, and the evidence behind it.
     fn inner(&self) -> Option<&dyn Hint> {
         Some(match self {
@@ -356,7 +402,14 @@ impl Error {
 
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
-        self.inner().and_then(Hint::hint)
+        match self {
+            Self::RuleFolder { .. } => Some("Give a folder with rule components (`*.wasm`) with `--rules`".to_owned()),
+            Self::UnknownRule { id, known } => Some(match closest(id, known.iter().map(String::as_str)) {
+                Some(close) => format!("Did you mean `{close}`? `delegate-doctor rules list` shows all rules"),
+                None => format!("Rules are {}", known.join(", ")),
+            }),
+            _ => self.inner().and_then(Hint::hint),
+        }
     }
 
     fn details(&self) -> Option<String> {

@@ -17,6 +17,7 @@ use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
 use crate::sandbox::contract::{Numerics, Stability};
 use crate::sandbox::{Helper, Limits, Options, Rule, Sandbox};
+use crate::settings::RuleChoice;
 use crate::torch_operators::TorchOperators;
 use crate::workbench::Workbench;
 
@@ -26,6 +27,8 @@ pub(crate) struct RuleSet {
     pub(crate) rules: Vec<Rule>,
     /// rules that could not be loaded, in words
     pub(crate) failures: Vec<String>,
+    /// ids of rules that the user did not want, or that are previews nobody asked for
+    pub(crate) left_out: Vec<String>,
 }
 
 /// All sites of one rule as one patch.
@@ -87,11 +90,22 @@ impl Memory {
     }
 }
 
+/// Refuses folders of rules that cannot be read, before any work is done.
+///
+/// # Errors
+/// [`Error::RuleFolder`]
+pub(crate) fn check_folders(choice: &RuleChoice) -> Result<(), Error> {
+    for folder in &choice.folders {
+        fs::read_dir(folder).map_err(|source| Error::RuleFolder { folder: folder.clone(), source })?;
+    }
+    Ok(())
+}
+
 /// Loads the bundled rules and those of the folders that the user named, as far as the user wants them.
 /// A rule that cannot be loaded is a failure of that rule, not of the run.
 ///
 /// # Errors
-/// When the sandbox itself does not work.
+/// When the sandbox itself does not work, or the user named a rule that does not exist.
 pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
     let settings = bench.settings;
     let sandbox = Sandbox::new(Options {
@@ -108,7 +122,9 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         Ok(rule) => {
             known.push(rule.id().to_owned());
             let preview = rule.manifest().stability == Stability::Preview && !unsigned;
-            if settings.rules.includes(rule.id(), preview) {
+            if !settings.rules.includes(rule.id(), preview) {
+                set.left_out.push(rule.id().to_owned());
+            } else {
                 if unsigned {
                     bench.progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
                 }
@@ -135,8 +151,15 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         }
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    for id in settings.rules.unknown(&known) {
-        bench.progress.warning(&format!("There is no rule `{id}`; `delegate-doctor rules list` shows those there are"));
+    if let Some(id) = settings.rules.unknown(&known).first() {
+        let known = known.iter().map(|id| (*id).to_owned()).collect();
+        return Err(Error::UnknownRule { id: (*id).to_owned(), known });
+    }
+    for rule in &set.rules {
+        bench.progress.detail(&format!("The rule {} takes part", rule.name()));
+    }
+    for id in &set.left_out {
+        bench.progress.detail(&format!("The rule {id} does not take part"));
     }
     Ok(set)
 }
@@ -169,6 +192,10 @@ pub(crate) fn propose(
             }
         };
         for declined in &found.declined {
+            if let Some(node) = graph.node(declined.node) {
+                let (reason, node) = (&declined.reason, &node.name);
+                bench.progress.detail(&format!("{name} leaves `{node}` alone: {} ({})", reason.message, reason.code));
+            }
             say(declined.node, RuleOutcome::Declined, &declined.reason.code, &declined.reason.message);
         }
         for refusal in &found.refused {

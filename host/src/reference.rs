@@ -59,10 +59,14 @@ impl Answers {
         let mut runs = eager(bench, &original.stored.path, &all, "original/eager")?;
         let probes: Vec<Option<ProgramRun>> = runs.split_off(files.len()).into_iter().map(Some).collect();
         let names = output_names(original);
-        let reference = Reference::new(inputs, names, runs, &probes)?;
         let count = device_sets(original.measured.untraced.median_ms, files.len());
         let some = files.get(..count).unwrap_or(&files);
-        let device = device(bench, &original.measured.lowered.pte, some, "original/device")?;
+        // Yardsticks are reckoned while the target runs.
+        let (reference, device) = rayon::join(
+            || Reference::new(inputs, names, runs, &probes),
+            || device(bench, &original.measured.lowered.pte, some, "original/device"),
+        );
+        let (reference, device) = (reference?, device?);
         step.done(&format!("Ran the original on {} input sets, in eager PyTorch and on the target", files.len()));
         bench.clock.stage("reference", None, begin, None);
         let fidelity = backend_fidelity::measure(&reference, &bench.target.label(), device);

@@ -17,6 +17,7 @@
 //! A stage's record is written, in one step, before the next stage begins. `--resume` runs the same line
 //! again and takes every record whose key still fits.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,9 @@ pub const VERSION: u32 = 1;
 
 /// Name of the file that says what was asked.
 pub const RECORD: &str = "run.json";
+
+/// Name of the file that is locked while a process works in the folder.
+const LOCK: &str = "run.lock";
 
 /// Name of the file with the answer.
 pub const REPORT: &str = "report.json";
@@ -69,6 +73,17 @@ pub enum Error {
         /// the model asked for
         asked: String,
     },
+    /// it was begun with other settings
+    #[error("The run in `{path}` was begun with other settings: {}", differences.join(", "))]
+    OtherSettings {
+        /// folder
+        path: PathBuf,
+        /// each setting that differs, with both values
+        differences: Vec<String>,
+    },
+    /// it has its report
+    #[error("The run in `{0}` is finished")]
+    Finished(PathBuf),
     /// written by a newer tool
     #[error("The run in `{path}` was written by a newer version ({found}; this tool knows {VERSION})")]
     TooNew {
@@ -110,6 +125,13 @@ impl Hint for Error {
             Self::OtherModel { held, .. } => {
                 Some(format!("Resume it with `{held}`, or start a new run without `--resume`"))
             }
+            Self::OtherSettings { .. } => {
+                Some("Resume it with the settings it was begun with, or start a new run without `--resume`".to_owned())
+            }
+            Self::Finished(path) => Some(format!(
+                "Show it with `delegate-doctor report {}`, or start a new run without `--resume`",
+                path.display()
+            )),
             Self::Io { source, .. } => source.hint().or_else(|| match source.kind() {
                 io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                     Some("A file stands where the folder should be; give another folder with `--out`".to_owned())
@@ -144,6 +166,9 @@ pub struct RunRecord {
     pub source: String,
     /// the command line
     pub command: Vec<String>,
+    /// the settings that the answer depends on, as a user writes them
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// when the run began, RFC 3339
     pub created: String,
     /// where it stands
@@ -167,11 +192,17 @@ struct StageRecord<T> {
 }
 
 impl RunFolder {
-    /// Creates or reopens the folder that `place` names and takes its lock.
+    /// Creates or reopens the folder that `place` names and takes its lock. `settings` are those that the
+    /// answer depends on; a run is resumed only with the ones it was begun with.
     ///
     /// # Errors
     /// When the folder belongs to something else, another process works in it, or it cannot be written.
-    pub fn open(place: &RunPlace, model: &Model, command: &[String]) -> Result<Self, Error> {
+    pub fn open(
+        place: &RunPlace,
+        model: &Model,
+        command: &[String],
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
         let (path, resume) = match place {
             RunPlace::Numbered { parent, name } => (numbered(parent, name)?, false),
             RunPlace::At(path) => (path.clone(), false),
@@ -188,12 +219,8 @@ impl RunFolder {
         if !resume {
             fs::create_dir_all(&path).map_err(io_error)?;
         }
-        let lock = fs::File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join("run.lock"))
-            .map_err(io_error)?;
+        let lock =
+            fs::File::options().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(io_error)?;
         if lock.file().try_lock().is_err() {
             return Err(Error::Locked(path));
         }
@@ -210,15 +237,20 @@ impl RunFolder {
             if record.source != model.identity() {
                 return Err(Error::OtherModel { path, held: record.model, asked: model.given.clone() });
             }
+            if record.state == State::Finished {
+                return Err(Error::Finished(path));
+            }
+            let differences = differences(&record.settings, settings);
+            if !differences.is_empty() {
+                return Err(Error::OtherSettings { path, differences });
+            }
             record
         } else {
-            let strangers = fs::read_dir(&path)
-                .map_err(io_error)?
-                .filter_map(Result::ok)
-                .any(|entry| entry.file_name() != "run.lock");
+            let strangers =
+                fs::read_dir(&path).map_err(io_error)?.filter_map(Result::ok).any(|entry| entry.file_name() != LOCK);
             if strangers {
                 // The lock file is ours; leave the folder as it was found.
-                let _ = fs::remove_file(path.join("run.lock"));
+                let _ = fs::remove_file(path.join(LOCK));
                 return Err(Error::NotEmpty(path));
             }
             RunRecord {
@@ -227,6 +259,7 @@ impl RunFolder {
                 model: model.given.clone(),
                 source: model.identity(),
                 command: command.to_vec(),
+                settings: settings.clone(),
                 created: now(),
                 state: State::Running,
             }
@@ -308,6 +341,43 @@ impl Drop for RunFolder {
     }
 }
 
+/// Every setting whose value is not the one that the run was begun with.
+fn differences(held: &BTreeMap<String, String>, asked: &BTreeMap<String, String>) -> Vec<String> {
+    let said = |value: Option<&String>| value.map_or_else(|| "not set".to_owned(), |value| format!("`{value}`"));
+    let names: std::collections::BTreeSet<&String> = held.keys().chain(asked.keys()).collect();
+    names
+        .into_iter()
+        .filter(|name| held.get(*name) != asked.get(*name))
+        .map(|name| format!("`{name}` was {}, now {}", said(held.get(name)), said(asked.get(name))))
+        .collect()
+}
+
+/// The model of the run in a folder, as it was typed; none when its record cannot be read.
+pub fn model_of(folder: &Path) -> Option<String> {
+    let record: RunRecord = serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()?;
+    Some(record.model)
+}
+
+/// True while a process works in the folder.
+pub fn is_in_use(folder: &Path) -> bool {
+    let lock = fs::File::options().write(true).open(folder.join(LOCK));
+    lock.is_ok_and(|lock| matches!(lock.file().try_lock(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// Removes the folder of a run that ended before its first stage was finished, and the folder around it
+/// when nothing else is in there. True when there is nothing left to go on with.
+pub fn discard_unbegun(folder: &Path) -> bool {
+    if folder.join("stages").exists() || is_in_use(folder) {
+        return false;
+    }
+    let gone = fs::remove_dir_all(folder).is_ok();
+    if let Some(parent) = folder.parent() {
+        // Fails when other runs are in there, as it should.
+        let _ = fs::remove_dir(parent);
+    }
+    gone
+}
+
 /// Removes files and folders that were being written. Only the holder of the lock may do so.
 fn sweep(folder: &Path) {
     let unfinished = [".writing-", ".making-", ".operators-"];
@@ -368,6 +438,10 @@ mod tests {
         RunPlace::Numbered { parent: parent.to_path_buf(), name: "unet".to_owned() }
     }
 
+    fn asked() -> BTreeMap<String, String> {
+        [("seed", "0"), ("threads", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+
     fn model(name: &str) -> Model {
         Model::parse(&format!("zoo:{name}")).expect("model")
     }
@@ -376,20 +450,56 @@ mod tests {
     fn a_run_of_another_model_is_not_gone_on_with() {
         let top = tempfile::tempdir().expect("temporary folder");
         let at = top.path().join("run");
-        drop(RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[]).expect("open"));
+        drop(RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[], &asked()).expect("open"));
         let before = fs::read(at.join(RECORD)).expect("record");
-        let error = RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("fpn"), &[]).expect_err("another model");
+        let error =
+            RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("fpn"), &[], &asked()).expect_err("another model");
         assert!(matches!(&error, Error::OtherModel { held, asked, .. } if held == "zoo:unet" && asked == "zoo:fpn"));
         assert!(error.hint().is_some_and(|hint| hint.contains("zoo:unet")));
         assert_eq!(fs::read(at.join(RECORD)).expect("record"), before);
-        RunFolder::open(&RunPlace::ResumeAt(at), &model("unet"), &[]).expect("the same model");
+        RunFolder::open(&RunPlace::ResumeAt(at), &model("unet"), &[], &asked()).expect("the same model");
+    }
+
+    #[test]
+    fn a_run_is_gone_on_with_only_as_it_was_begun_and_only_until_it_is_finished() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let at = top.path().join("run");
+        let resume = RunPlace::ResumeAt(at.clone());
+        drop(RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[], &asked()).expect("open"));
+        let mut other = asked();
+        other.insert("seed".to_owned(), "1".to_owned());
+        other.insert("only".to_owned(), "dd-001".to_owned());
+        let error = RunFolder::open(&resume, &model("unet"), &[], &other).expect_err("other settings");
+        assert!(error.to_string().ends_with("`only` was not set, now `dd-001`, `seed` was `0`, now `1`"), "{error}");
+        let mut open = RunFolder::open(&resume, &model("unet"), &[], &asked()).expect("the same settings");
+        assert!(is_in_use(&at));
+        open.finish().expect("finished");
+        drop(open);
+        assert!(!is_in_use(&at));
+        let error = RunFolder::open(&resume, &model("unet"), &[], &asked()).expect_err("finished");
+        assert!(matches!(error, Error::Finished(_)));
+    }
+
+    #[test]
+    fn a_run_that_finished_no_stage_leaves_nothing() {
+        let top = tempfile::tempdir().expect("temporary folder");
+        let parent = top.path().join("runs");
+        let open = RunFolder::open(&place(&parent), &model("unet"), &[], &asked()).expect("open");
+        let at = open.path().to_path_buf();
+        assert!(!discard_unbegun(&at) && at.exists(), "somebody works in it");
+        drop(open);
+        assert!(discard_unbegun(&at) && !parent.exists());
+        let open = RunFolder::open(&place(&parent), &model("unet"), &[], &asked()).expect("open");
+        open.finish_stage("export", "k", &1_u32).expect("stage");
+        drop(open);
+        assert!(!discard_unbegun(&at) && at.exists(), "a stage is worth keeping");
     }
 
     #[test]
     fn what_was_being_written_is_swept_up_at_both_ends() {
         let top = tempfile::tempdir().expect("temporary folder");
         let at = top.path().join("run");
-        let open = RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[]).expect("open");
+        let open = RunFolder::open(&RunPlace::At(at.clone()), &model("unet"), &[], &asked()).expect("open");
         let inside = open.folder("rounds/1").expect("folder");
         let left = [at.join(".writing-7.pt2"), inside.join(".writing-abc"), inside.join("program.pt2")];
         let names = || left.each_ref().map(|path| path.exists());
@@ -398,20 +508,20 @@ mod tests {
         drop(open);
         assert_eq!(names(), [false, false, true]);
         write();
-        let _again = RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("unet"), &[]).expect("resumed");
+        let _again = RunFolder::open(&RunPlace::ResumeAt(at.clone()), &model("unet"), &[], &asked()).expect("resumed");
         assert_eq!(names(), [false, false, true]);
     }
 
     #[test]
     fn runs_are_numbered_and_the_newest_is_resumed() {
         let top = tempfile::tempdir().expect("temporary folder");
-        let first = RunFolder::open(&place(top.path()), &model("unet"), &[]).expect("first");
-        let second = RunFolder::open(&place(top.path()), &model("unet"), &[]).expect("second");
+        let first = RunFolder::open(&place(top.path()), &model("unet"), &[], &asked()).expect("first");
+        let second = RunFolder::open(&place(top.path()), &model("unet"), &[], &asked()).expect("second");
         assert!(first.path().ends_with("unet-1") && second.path().ends_with("unet-2"));
         second.finish_stage("export", "k1", &7_u32).expect("stage");
         drop(second);
         let resume = RunPlace::ResumeNewest { parent: top.path().to_path_buf(), name: "unet".to_owned() };
-        let again = RunFolder::open(&resume, &model("unet"), &[]).expect("resumed");
+        let again = RunFolder::open(&resume, &model("unet"), &[], &asked()).expect("resumed");
         assert!(again.path().ends_with("unet-2") && again.resumed());
         assert_eq!(again.finished_stage::<u32>("export", "k1"), Some(7));
         assert_eq!(again.finished_stage::<u32>("export", "k2"), None, "another key is another stage");
@@ -422,17 +532,20 @@ mod tests {
     fn a_folder_in_use_or_of_somebody_else_is_refused() {
         let top = tempfile::tempdir().expect("temporary folder");
         let at = RunPlace::At(top.path().join("run"));
-        let open = RunFolder::open(&at, &model("m"), &[]).expect("open");
-        assert!(matches!(RunFolder::open(&at, &model("m"), &[]), Err(Error::Locked(_))));
+        let open = RunFolder::open(&at, &model("m"), &[], &asked()).expect("open");
+        assert!(matches!(RunFolder::open(&at, &model("m"), &[], &asked()), Err(Error::Locked(_))));
         drop(open);
-        assert!(matches!(RunFolder::open(&at, &model("m"), &[]), Err(Error::Occupied(_))));
+        assert!(matches!(RunFolder::open(&at, &model("m"), &[], &asked()), Err(Error::Occupied(_))));
         let foreign = top.path().join("photos");
         fs::create_dir(&foreign).expect("folder");
         files::write_atomic(&foreign.join("a.jpg"), b"x").expect("write");
-        assert!(matches!(RunFolder::open(&RunPlace::At(foreign.clone()), &model("m"), &[]), Err(Error::NotEmpty(_))));
+        assert!(matches!(
+            RunFolder::open(&RunPlace::At(foreign.clone()), &model("m"), &[], &asked()),
+            Err(Error::NotEmpty(_))
+        ));
         assert_eq!(fs::read_dir(&foreign).expect("list").count(), 1, "nothing is left behind");
         assert!(matches!(
-            RunFolder::open(&RunPlace::ResumeAt(foreign), &model("m"), &[]),
+            RunFolder::open(&RunPlace::ResumeAt(foreign), &model("m"), &[], &asked()),
             Err(Error::NothingToResume(_))
         ));
     }

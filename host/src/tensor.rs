@@ -90,6 +90,15 @@ impl Tensor {
         self.len() == 0
     }
 
+    /// Every element as a double without copying the common types. `None` for complex tensors.
+    pub fn doubles(&self) -> Option<Doubles<'_>> {
+        match self.dtype {
+            ScalarType::Float32 => Some(Doubles::Singles(self.bytes.as_chunks().0)),
+            ScalarType::Float64 => Some(Doubles::Doubles(self.bytes.as_chunks().0)),
+            _ => self.to_f64().map(Doubles::Converted),
+        }
+    }
+
     /// Every element as a double; integers and booleans by value. `None` for complex tensors.
     pub fn to_f64(&self) -> Option<Vec<f64>> {
         fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
@@ -108,6 +117,69 @@ impl Tensor {
             ScalarType::Int64 => each(&self.bytes, |b| i64::from_le_bytes(b) as f64),
             ScalarType::Complex64 | ScalarType::Complex128 | ScalarType::Other(_) => return None,
         })
+    }
+}
+
+/// The elements of a tensor, to be read as doubles in row-major order.
+#[derive(Clone, Debug)]
+pub enum Doubles<'a> {
+    /// single precision, little endian
+    Singles(&'a [[u8; 4]]),
+    /// double precision, little endian
+    Doubles(&'a [[u8; 8]]),
+    /// everything else, converted
+    Converted(Vec<f64>),
+}
+
+fn single(bytes: &[u8; 4]) -> f64 {
+    f64::from(f32::from_le_bytes(*bytes))
+}
+
+fn double(bytes: &[u8; 8]) -> f64 {
+    f64::from_le_bytes(*bytes)
+}
+
+impl Doubles<'_> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Singles(elements) => elements.len(),
+            Self::Doubles(elements) => elements.len(),
+            Self::Converted(elements) => elements.len(),
+        }
+    }
+
+    /// True when there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands over every element.
+    pub fn each(&self, function: impl FnMut(f64)) {
+        match self {
+            Self::Singles(elements) => elements.iter().map(single).for_each(function),
+            Self::Doubles(elements) => elements.iter().map(double).for_each(function),
+            Self::Converted(elements) => elements.iter().copied().for_each(function),
+        }
+    }
+
+    /// Hands over every element beside the one at the same place of another tensor.
+    pub fn each_pair(&self, other: &Self, mut function: impl FnMut(f64, f64)) {
+        match (self, other) {
+            (Self::Singles(a), Self::Singles(b)) => a.iter().zip(*b).for_each(|(x, y)| function(single(x), single(y))),
+            (Self::Doubles(a), Self::Doubles(b)) => a.iter().zip(*b).for_each(|(x, y)| function(double(x), double(y))),
+            (a, b) => (0..a.len().min(b.len())).for_each(|i| function(a.at(i), b.at(i))),
+        }
+    }
+
+    /// One element; not a number beyond the end.
+    pub fn at(&self, index: usize) -> f64 {
+        match self {
+            Self::Singles(elements) => elements.get(index).map(single),
+            Self::Doubles(elements) => elements.get(index).map(double),
+            Self::Converted(elements) => elements.get(index).copied(),
+        }
+        .unwrap_or(f64::NAN)
     }
 }
 
@@ -178,6 +250,11 @@ mod tests {
         let tensor = Tensor { dtype: ScalarType::Float16, sizes: vec![2, 1], bytes: vec![0, 0x3c, 0, 0xc0] };
         let mut file = tensor.write(folder.path(), "x").expect("write");
         assert_eq!(Tensor::read(&file).expect("read").to_f64(), Some(vec![1.0, -2.0]));
+        let doubles = tensor.doubles().expect("real");
+        assert_eq!(((0..3).map(|i| doubles.at(i)).collect::<Vec<_>>()[..2]), [1.0, -2.0]);
+        let mut pairs = Vec::new();
+        doubles.each_pair(&Doubles::Converted(vec![3.0]), |x, y| pairs.push((x, y)));
+        assert_eq!(pairs, [(1.0, 3.0)], "the shorter one ends it");
         file.sizes = vec![3];
         let error = Tensor::read(&file).expect_err("too short").to_string();
         assert!(error.contains("holds 4 bytes, but its sizes need 6"), "{error}");

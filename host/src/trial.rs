@@ -24,6 +24,7 @@ use crate::pipeline::{Base, Error, StoredProgram, check_interrupt, profile_progr
 use crate::proposal::Candidate;
 use crate::reference::{self, Answers};
 use crate::report::assemble::{self, SiteChange};
+use crate::report::figures::counted;
 use crate::report::model::{Comparison, Diagram, Trial, TrialOutcome};
 use crate::tensor::Tensor;
 use crate::torch;
@@ -93,9 +94,9 @@ pub(crate) fn prepare_chain(
         return Ok(Chain { links: Vec::new(), unbroken: 0 });
     }
     let step = bench.progress.step(&format!(
-        "Lowering {} repaired {}",
-        applied.len(),
-        if applied.len() == 1 { "program" } else { "programs side by side" }
+        "Lowering {}{}",
+        counted(applied.len() as u64, "repaired program"),
+        if applied.len() == 1 { "" } else { " side by side" }
     ));
     let jobs: Vec<Job> = applied
         .iter()
@@ -106,8 +107,12 @@ pub(crate) fn prepare_chain(
         })
         .collect();
     let lowered = bench.lower(&jobs);
-    step.done(&format!("Lowered {} repaired {}", jobs.len(), if jobs.len() == 1 { "program" } else { "programs" }));
     let reused = lowered.iter().filter(|lowered| lowered.as_ref().is_ok_and(|lowered| lowered.reused)).count();
+    step.done(&format!(
+        "Lowered {}{}",
+        counted(jobs.len() as u64, "repaired program"),
+        if reused > 0 { format!(", {reused} taken from an earlier run") } else { String::new() }
+    ));
     let reused = (reused > 0).then(|| format!("{reused} of {} lowered programs", jobs.len()));
     bench.clock.stage("lower repairs", Some(round), begin, reused);
     let links = applied
@@ -178,8 +183,18 @@ pub(crate) fn run(
     }
     trial.diagrams = diagrams(base, &prepared);
     let step = bench.progress.step(&format!("Proving {}", candidate.rule));
-    let mut walk =
-        Walk { bench, round, base, answers, candidate, prepared, gates: Vec::new(), benchmark: None, measured: None };
+    let mut walk = Walk {
+        bench,
+        round,
+        base,
+        answers,
+        candidate,
+        prepared,
+        gates: Vec::new(),
+        benchmark: None,
+        measured: None,
+        reused: None,
+    };
     walk.all(&*step)?;
     let Walk { prepared, mut gates, benchmark, measured, .. } = walk;
     let insensitive = answers.sensitivity.is_insensitive();
@@ -248,6 +263,8 @@ struct Walk<'a, 'b> {
     gates: Vec<GateReport>,
     benchmark: Option<Comparison>,
     measured: Option<crate::workbench::MeasuredProgram>,
+    /// what the last gate took from an earlier run
+    reused: Option<String>,
 }
 
 impl Walk<'_, '_> {
@@ -267,8 +284,9 @@ impl Walk<'_, '_> {
             let begin = Instant::now();
             let mut report = ask(self)?;
             report.seconds = begin.elapsed().as_secs_f64();
-            self.bench.clock.stage(&format!("gate: {name}"), Some(self.round), begin, None);
+            self.bench.clock.stage(&format!("gate: {name}"), Some(self.round), begin, self.reused.take());
             let goes_on = decision::goes_on(&report);
+            self.bench.progress.detail(&format!("{}: {}: {}", self.candidate.rule, name, report.summary));
             self.gates.push(report);
             if !goes_on {
                 break;
@@ -307,9 +325,17 @@ impl Walk<'_, '_> {
 
     /// Gate 1.
     fn site_equivalence(&mut self) -> Result<GateReport, Error> {
+        let key = self.equivalence_key()?;
+        let path = self.prepared.folder.join("equivalence.json");
+        if self.bench.cache.fetch("equivalence", &key, &self.prepared.folder)?
+            && let Ok(report) = serde_json::from_slice::<GateReport>(&fs_err::read(&path)?)
+        {
+            self.reused = Some("the evaluations".to_owned());
+            return Ok(report);
+        }
         let captured = self.captured()?;
         let operators = TorchOperators::new(&self.bench.workers, &self.prepared.folder)?;
-        Ok(site_equivalence::judge_programs(
+        let report = site_equivalence::judge_programs(
             &self.base.stored.program,
             &self.prepared.stored.program,
             self.candidate.claim,
@@ -317,7 +343,31 @@ impl Walk<'_, '_> {
             &captured,
             Some(&operators),
         )
-        .report)
+        .report;
+        files::write_json(&path, &report)?;
+        if let Err(error) = self.bench.cache.keep("equivalence", &key, &[&path]) {
+            self.bench.progress.detail(&format!("The evaluations are not kept for later runs: {error}"));
+        }
+        Ok(report)
+    }
+
+    /// Everything that the outcome of gate 1 depends on. The arithmetic is this tool's and torch's.
+    fn equivalence_key(&self) -> Result<String, Error> {
+        let environment = self.bench.workers.environment();
+        let mut parts = vec![
+            "equivalence 1".to_owned(),
+            env!("CARGO_PKG_VERSION").to_owned(),
+            environment.torch_version.clone(),
+            self.base.stored.key.clone(),
+            self.prepared.stored.key.clone(),
+            format!("{:?}", self.candidate.claim),
+            self.bench.settings.seed.to_string(),
+        ];
+        for input in self.answers.files.first().into_iter().flatten() {
+            parts.push(files::sha256_of(&input.path)?);
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        Ok(cache::key(&parts))
     }
 
     /// What the original holds at the edges of the repaired places, on the user's own inputs.

@@ -47,6 +47,8 @@ pub(crate) struct Workbench<'a> {
     pub(crate) workers: WorkerPool,
     pub(crate) target: Box<dyn Target>,
     pub(crate) threads: u32,
+    /// no trial begins after this
+    deadline: Option<Instant>,
     /// last, so that everybody who writes into it is gone when it is closed
     pub(crate) folder: RunFolder,
 }
@@ -106,7 +108,13 @@ impl<'a> Workbench<'a> {
         let threads = settings.threads.unwrap_or_else(|| target.default_threads());
         let cache = Cache::new(settings.use_cache.then(|| folders.cache.clone()));
         clock.stage("set up", None, begin, None);
-        Ok(Self { settings, progress, clock, cache, workers, target, threads, folder })
+        let deadline = settings.limits.max_time.and_then(|limit| Instant::now().checked_add(limit));
+        Ok(Self { settings, progress, clock, cache, workers, target, threads, deadline, folder })
+    }
+
+    /// True when the user's limit on wall time is reached. Set-up does not count against it.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Runs a program on the target once, in a process of its own, and keeps its outputs.
@@ -250,20 +258,11 @@ impl<'a> Workbench<'a> {
 
 fn prepare_python(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Environment, Error> {
     let search = Search::of_this_process(settings.common.python.clone(), &settings.common.folders.data);
-    if let Some(environment) = environment::find(&search)? {
-        for note in &environment.notes {
-            progress.warning(note);
-        }
-        return Ok(environment);
+    let environment = environment::find_or_create(&search, progress)?;
+    for note in &environment.notes {
+        progress.warning(note);
     }
-    let step = progress.step("Making a Python environment with torch and executorch (about 6 GB, once)");
-    let environment = environment::find_or_create(&search, &|text| step.update(text))?;
-    step.done(&format!(
-        "Made a Python environment with torch {} and executorch {}: `{}`",
-        environment.torch_version,
-        environment.executorch_version,
-        environment.python.display()
-    ));
+    progress.detail(&environment.to_string());
     Ok(environment)
 }
 

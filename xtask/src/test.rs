@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use delegate_doctor::output::{Printer, Talk};
 use delegate_doctor::torch::environment::{Search, find_or_create};
 
 use crate::workspace::{Result, cargo, home, run};
@@ -68,7 +69,7 @@ pub(crate) fn python() -> Result<String> {
         data_dir: home().join("data"),
         path: std::env::var_os("PATH").unwrap_or_default(),
     };
-    let environment = find_or_create(&search, &|text| eprintln!("    {text}")).map_err(|error| {
+    let environment = find_or_create(&search, &Printer::new(Talk::Normal).progress()).map_err(|error| {
         let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
         format!("{error}{hint}")
     })?;

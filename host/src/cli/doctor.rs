@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Context, Format, version};
 use crate::output::{Exit, Failure, style, styled};
+use crate::report::figures::counted;
 use crate::surroundings::{self, Diagnosis, Verdict};
 
 /// Check that this machine has what the tool needs
@@ -69,13 +70,12 @@ fn text(diagnoses: &[Diagnosis]) -> String {
             let _ = writeln!(text, "{margin}{}: {hint}", styled(style::HINT, "hint"));
         }
     }
-    let count = |verdict| diagnoses.iter().filter(|diagnosis| diagnosis.verdict == verdict).count();
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let count = |verdict| diagnoses.iter().filter(|diagnosis| diagnosis.verdict == verdict).count() as u64;
     let summary = match (count(Verdict::Problem), count(Verdict::Warning)) {
         (0, 0) => "Everything is as it should be".to_string(),
-        (0, warnings) => format!("Ready, with {}", plural(warnings, "warning")),
+        (0, warnings) => format!("Ready, with {}", counted(warnings, "warning")),
         (problems, warnings) => {
-            format!("Not ready: {}, {}", plural(problems, "problem"), plural(warnings, "warning"))
+            format!("Not ready: {}, {}", counted(problems, "problem"), counted(warnings, "warning"))
         }
     };
     let _ = writeln!(text, "\n{}", styled(style::HEADING, summary));

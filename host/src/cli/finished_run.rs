@@ -36,9 +36,13 @@ fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
     if path.is_dir() {
         return if path.join(REPORT).exists() {
             Ok(path.join(REPORT))
+        } else if run_folder::is_in_use(path) {
+            Err(Failure::new(format!("The run is still going on: `{typed}`")).hint("Wait for it to end"))
         } else if path.join(RECORD).exists() {
-            Err(Failure::new(format!("The run did not come as far as a report: `{typed}`"))
-                .hint(format!("Go on with it by `delegate-doctor optimize MODEL --resume={typed}`")))
+            Err(Failure::new(format!("The run did not come as far as a report: `{typed}`")).hint(format!(
+                "Go on with it by `delegate-doctor optimize {} --resume={typed}`",
+                run_folder::model_of(path).unwrap_or_else(|| "MODEL".to_owned())
+            )))
         } else {
             Err(Failure::new(format!("There is no run in this folder: `{typed}`"))
                 .hint("Give a run folder, its `report.json`, or a model that was optimized before"))

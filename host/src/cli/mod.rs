@@ -70,7 +70,7 @@ struct Global {
     /// Say nothing but errors and the result
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more: every step, and what Python and the compiler print
+    /// Say more: which rules take part, what they and each gate say, and what pip prints
     #[arg(short, long, global = true)]
     verbose: bool,
     /// When to use colours

@@ -6,8 +6,8 @@ use super::{Context, Format, browser};
 use crate::output::{Exit, Failure};
 use crate::report::model::Status;
 use crate::run_folder::PAGE;
-use crate::settings::{OptimizeArguments, OptimizeSettings, RunPlace, TargetChoice, parse_bytes};
-use crate::{interrupt, pipeline, report};
+use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice, parse_bytes};
+use crate::{interrupt, pipeline, report, shell};
 
 /// Find what slows a model down, repair it, and keep what measurements prove
 #[derive(Debug, clap::Args)]
@@ -41,8 +41,9 @@ pub(super) struct Arguments {
     /// Run folder, new or empty [default: delegate-doctor-runs/NAME-N with the next free number]
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     out: Option<PathBuf>,
-    /// Go on with an earlier run: the one in DIR, or without it the newest of this model
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, conflicts_with = "out", help_heading = "Run")]
+    /// Go on with an unfinished run, with the settings it was begun with: the one in DIR, or in that of `--out`,
+    /// or the newest of this model
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, help_heading = "Run")]
     resume: Option<Option<PathBuf>>,
     /// Make everything anew instead of reusing what earlier runs of the same model cached
     #[arg(long, help_heading = "Run")]
@@ -79,7 +80,7 @@ pub(super) struct Arguments {
     /// Stop after this many accepted repairs [default: 20]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_rounds: Option<u32>,
-    /// Begin no new trial after this many seconds [default: no limit]
+    /// Begin no new trial after this many seconds, set-up not counted [default: no limit]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     max_seconds: Option<f64>,
     /// Seconds that importing, building and exporting the model may take [default: 1800]
@@ -97,16 +98,14 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
     let (format, open) = (arguments.format, arguments.open);
     let settings = OptimizeSettings::resolve(arguments.typed(), context.common.clone(), &context.project)?;
     let finished = match pipeline::optimize(&settings, &context.printer.progress()) {
-        Err(_) if interrupt::requested() => {
-            let flag = match &settings.place {
-                RunPlace::Numbered { .. } | RunPlace::ResumeNewest { .. } => "--resume".to_owned(),
-                RunPlace::At(folder) | RunPlace::ResumeAt(folder) => format!("--resume={}", folder.display()),
-            };
+        Err(stopped) if interrupt::requested() => {
             context.printer.note("Interrupted");
-            context.printer.hint(&format!("Go on with the same command and `{flag}`"));
+            if let Some(folder) = stopped.folder {
+                context.printer.hint(&format!("Go on with `{}`", resumed(&settings.command, &from_here(&folder))));
+            }
             return Ok(Exit::Interrupted);
         }
-        ended => ended?,
+        ended => ended.map_err(|stopped| stopped.error)?,
     };
     let written = match format {
         Format::Text => {
@@ -151,6 +150,21 @@ impl Arguments {
     }
 }
 
+/// The command that goes on with the run in `folder`: the one that began it, with the place replaced.
+fn resumed(command: &[String], folder: &Path) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = command.iter();
+    while let Some(word) = rest.next() {
+        if word == "--out" {
+            rest.next();
+        } else if !(word.starts_with("--out=") || word == "--resume" || word.starts_with("--resume=")) {
+            words.push(word.clone());
+        }
+    }
+    words.push(format!("--resume={}", folder.display()));
+    shell::line(words)
+}
+
 /// What a script learns from the answer.
 fn exit(status: Status) -> Exit {
     match status {
@@ -173,6 +187,20 @@ fn from_here(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_that_goes_on_keeps_everything_but_the_place() {
+        let told = |line: &str| resumed(&line.split(' ').map(str::to_owned).collect::<Vec<_>>(), Path::new("runs/a b"));
+        for line in [
+            "dd optimize net.py",
+            "dd optimize --out x net.py",
+            "dd optimize net.py --out=x --resume",
+            "dd optimize --resume=y net.py",
+        ] {
+            assert_eq!(told(line), "dd optimize net.py '--resume=runs/a b'", "{line}");
+        }
+        assert_eq!(told("dd optimize net.py --seed 3"), "dd optimize net.py --seed 3 '--resume=runs/a b'");
+    }
 
     #[test]
     fn a_script_learns_whether_a_wanted_repair_was_proven() {

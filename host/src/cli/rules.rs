@@ -117,7 +117,7 @@ fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
     let components = registry::bundled()?;
     let progress = context.printer.progress();
     // Only the first time takes long enough to be seen: then every rule is compiled.
-    let step = (context.printer.talk() == Talk::Normal).then(|| progress.step("Loading rules"));
+    let step = context.printer.is_live().then(|| progress.step("Loading rules"));
     let total = components.len() as u64;
     let mut rows = Vec::new();
     for (done, component) in (0..).zip(components) {

@@ -21,15 +21,8 @@ pub(super) struct Arguments {}
 pub(super) fn run(_arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
     let progress = context.printer.progress();
     let search = Search::of_this_process(context.common.python.clone(), &context.common.folders.data);
-    let step = progress.step("Preparing Python with torch and executorch");
-    let environment = environment::find_or_create(&search, &|text| step.update(text))?;
-    step.done(&format!(
-        "Python {} with torch {} and executorch {}: `{}`",
-        environment.python_version,
-        environment.torch_version,
-        environment.executorch_version,
-        environment.python.display()
-    ));
+    let environment = environment::find_or_create(&search, &progress)?;
+    progress.note(&environment.to_string());
     for note in &environment.notes {
         context.printer.warning(note);
     }

@@ -197,9 +197,13 @@ pub fn measure(reference: &Reference, target: &TargetLabel, attempts: Vec<Attemp
     let start = Instant::now();
     let mut comparisons = Vec::new();
     let mut failures = Vec::new();
+    let mut compared = reference.compare_runs(|set| {
+        let (eager, run) = (reference.runs().get(set)?, attempts.get(set)?.as_ref().ok()?);
+        (run.outputs.len() == eager.outputs.len()).then_some((eager, run))
+    });
     for (index, (set, eager)) in reference.sets().iter().zip(reference.runs()).enumerate() {
-        let run = match attempts.get(index) {
-            Some(Ok(run)) if run.outputs.len() == eager.outputs.len() => run,
+        match attempts.get(index) {
+            Some(Ok(run)) if run.outputs.len() == eager.outputs.len() => {}
             Some(Ok(run)) => {
                 let why = format!("it gives {} outputs instead of {}", run.outputs.len(), eager.outputs.len());
                 failures.push((index, why));
@@ -210,17 +214,17 @@ pub fn measure(reference: &Reference, target: &TargetLabel, attempts: Vec<Attemp
                 continue;
             }
             None => continue,
-        };
-        for (output, (expected, found)) in eager.outputs.iter().zip(&run.outputs).enumerate() {
+        }
+        for output in 0..eager.outputs.len() {
+            let Some(comparison) = compared.remove(&(index, output)) else { continue };
             let mut yardstick = reference.yardstick(index, output);
             yardstick.discrete_slack = yardstick.discrete_slack.max(DISCRETE_SHARE);
-            let comparison = reference.compare(index, output, expected, found);
             let allowance = allowance(comparison.dtype, set.kind);
-            let mut compared = Compared::new((index, output), comparison, yardstick, allowance);
-            if says_nothing(set.kind, &compared) {
-                compared.outcome = Outcome::Uninformative;
+            let mut judged = Compared::new((index, output), comparison, yardstick, allowance);
+            if says_nothing(set.kind, &judged) {
+                judged.outcome = Outcome::Uninformative;
             }
-            comparisons.push(compared);
+            comparisons.push(judged);
         }
     }
     Fidelity { target: target.clone(), attempts, comparisons, failures, seconds: start.elapsed().as_secs_f64() }

@@ -31,6 +31,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
     let mut comparisons = Vec::new();
     let mut corrections = 0;
     let mut problem: Option<String> = None;
+    let mut compared = reference.compare_runs(|set| Some((original.run(set)?, repaired.run(set)?)));
     for (index, set) in reference.sets().iter().enumerate() {
         let Some(before) = original.run(index) else { continue };
         let Some(after) = repaired.run(index) else {
@@ -42,31 +43,31 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
         if let Some(why) = mutations(&before.mutated_inputs, &after.mutated_inputs) {
             problem.get_or_insert(format!("{why} (input set \"{}\")", set.name));
         }
-        for (output, (expected, found)) in before.outputs.iter().zip(&after.outputs).enumerate() {
+        for output in 0..before.outputs.len().min(after.outputs.len()) {
+            let Some(comparison) = compared.remove(&(index, output)) else { continue };
             let yardstick = reference.yardstick(index, output);
-            let comparison = reference.compare(index, output, expected, found);
             // Each of the two may be off by the allowance of a right program.
             let allowance = 2.0 * allowance(comparison.dtype, set.kind);
-            let mut compared = Compared::new((index, output), comparison, yardstick, allowance);
-            if compared.outcome == Outcome::Beyond {
+            let mut judged = Compared::new((index, output), comparison, yardstick, allowance);
+            if judged.outcome == Outcome::Beyond {
                 let was_wrong = original.is_wrong(index, output);
                 let is_wrong = repaired.is_wrong(index, output);
-                let not_finite = matches!(compared.comparison.mismatch, Some(Mismatch::NotFinite { .. }));
+                let not_finite = matches!(judged.comparison.mismatch, Some(Mismatch::NotFinite { .. }));
                 if was_wrong && !is_wrong {
                     corrections += 1;
-                    compared.outcome = Outcome::Uninformative;
+                    judged.outcome = Outcome::Uninformative;
                 } else if not_finite && yardstick.not_finite && set.kind != InputKind::User {
-                    compared.outcome = Outcome::Uninformative;
+                    judged.outcome = Outcome::Uninformative;
                 } else {
                     let name = reference.names().get(output).map_or("output", String::as_str);
                     problem.get_or_insert(format!(
                         "Repaired and original differ on the target: `{name}` on \"{}\" by {}",
                         set.name,
-                        compared.comparison.describe()
+                        judged.comparison.describe()
                     ));
                 }
             }
-            comparisons.push(compared);
+            comparisons.push(judged);
         }
     }
     let compared = comparisons.iter().any(|compared| compared.outcome != Outcome::Uninformative);

@@ -137,6 +137,8 @@ pub fn judge(reference: &Reference, repaired: &[Attempt], claim: Claim, sensitiv
     let start = Instant::now();
     let mut comparisons = Vec::new();
     let mut failure = None;
+    let mut compared =
+        reference.compare_runs(|set| Some((reference.runs().get(set)?, repaired.get(set)?.as_ref().ok()?)));
     for (index, (set, original)) in reference.sets().iter().zip(reference.runs()).enumerate() {
         let run = match repaired.get(index) {
             Some(Ok(run)) => run,
@@ -160,9 +162,9 @@ pub fn judge(reference: &Reference, repaired: &[Attempt], claim: Claim, sensitiv
             ));
             continue;
         }
-        for (output, (expected, found)) in original.outputs.iter().zip(&run.outputs).enumerate() {
+        for output in 0..original.outputs.len() {
+            let Some(comparison) = compared.remove(&(index, output)) else { continue };
             let yardstick = reference.yardstick(index, output);
-            let comparison = reference.compare(index, output, expected, found);
             let allowance = allowance(claim, &comparison);
             comparisons.push(Compared::new((index, output), comparison, yardstick, allowance));
         }

@@ -3,6 +3,10 @@
 //! In: the inputs and the eager runs of the original. Out: for every output and input set the scale
 //! and how much of a difference rounding alone explains.
 
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
 use crate::graph::ScalarType;
 use crate::target::RunOutcome;
 use crate::tensor::{self, Tensor};
@@ -202,9 +206,27 @@ impl Reference {
         self.pooled.get(output).copied().unwrap_or_default()
     }
 
+    /// Compares all outputs of pairs of runs, expected and found, one pair a set where there is one.
+    pub(super) fn compare_runs<'a>(
+        &self,
+        runs: impl Fn(usize) -> Option<(&'a ProgramRun, &'a ProgramRun)>,
+    ) -> BTreeMap<(usize, usize), Comparison> {
+        let mut pairs = Vec::new();
+        for set in 0..self.sets.len() {
+            if let Some((expected, found)) = runs(set) {
+                let outputs = expected.outputs.iter().zip(&found.outputs).enumerate();
+                pairs.extend(outputs.map(|(output, (expected, found))| (set, output, expected, found)));
+            }
+        }
+        pairs
+            .into_par_iter()
+            .map(|(set, output, expected, found)| ((set, output), self.compare(set, output, expected, found)))
+            .collect()
+    }
+
     /// Compares an output of a set with what it should be: the whole by the yardstick, and in ordinary
     /// sets the small slices by their own spread.
-    pub(super) fn compare(&self, set: usize, output: usize, expected: &Tensor, found: &Tensor) -> Comparison {
+    fn compare(&self, set: usize, output: usize, expected: &Tensor, found: &Tensor) -> Comparison {
         let mut comparison = compare(expected, found, self.yardstick(set, output).scale);
         if comparison.mismatch.is_none() && self.sets.get(set).is_some_and(|set| set.kind.is_ordinary()) {
             comparison.slice = self.slices.get(output).and_then(|slices| slices.offence(expected, found));
@@ -237,6 +259,12 @@ fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKin
         slack: slack * ROUNDING_FACTOR,
         floor: STEPS * epsilon(tensor.dtype) * magnitude,
         discrete_slack: discrete_slack * ROUNDING_FACTOR,
-        not_finite: tensor.to_f64().is_some_and(|values| values.iter().any(|x| !x.is_finite())),
+        not_finite: {
+            let mut not_finite = false;
+            if let Some(values) = tensor.doubles() {
+                values.each(|x| not_finite |= !x.is_finite());
+            }
+            not_finite
+        },
     }
 }

@@ -241,18 +241,20 @@ fn verdict(results: &[SiteResult], claim: Claim) -> (GateStatus, String) {
     let how = match claim {
         Claim::Exact => "bit for bit".to_owned(),
         _ => {
-            let largest = results
-                .iter()
-                .flat_map(|result| &result.checks)
-                .filter(|check| !check.stimulus.is_not_finite())
-                .map(|check| check.relative)
-                .filter(|relative| relative.is_finite())
-                .fold(0.0, f64::max);
-            format!("within {largest:.1e} of the values' spread")
+            let checks = || results.iter().flat_map(|result| &result.checks);
+            let largest = checks().map(|check| check.relative).fold(0.0, f64::max);
+            if checks().all(|check| check.same_bits) {
+                "bit for bit".to_owned()
+            } else if checks().any(|check| check.rounding) {
+                format!("within {largest:.1e} of the values' spread, or to rounding where values hardly spread,")
+            } else {
+                format!("within {largest:.1e} of the values' spread")
+            }
         }
     };
     let kinds = if results.len() == places { String::new() } else { format!(" ({} different)", results.len()) };
-    (GateStatus::Pass, format!("{places} changed places{kinds} agree {how} on {checks} evaluations"))
+    let (noun, verb) = if places == 1 { ("place", "agrees") } else { ("places", "agree") };
+    (GateStatus::Pass, format!("{places} changed {noun}{kinds} {verb} {how} on {checks} evaluations"))
 }
 
 fn facts(results: &[SiteResult]) -> Vec<Fact> {

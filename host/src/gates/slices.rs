@@ -8,7 +8,7 @@
 use super::inputs::epsilon;
 use super::tolerance::Scale;
 use crate::graph::ScalarType;
-use crate::tensor::Tensor;
+use crate::tensor::{Doubles, Tensor};
 
 /// A slice is looked at when it spreads by less than this share of the whole.
 const SMALL: f64 = 0.05;
@@ -64,7 +64,9 @@ impl Offence {
 /// Statistics of every slice along one dimension.
 struct Statistics {
     count: f64,
-    mean: f64,
+    /// the first element, taken off the others so that a large offset costs no digits
+    shift: Option<f64>,
+    sum: f64,
     low: f64,
     high: f64,
 }
@@ -84,12 +86,9 @@ pub(super) fn find(runs: &[&Tensor], probes: &[(&Tensor, &Tensor)], whole: Scale
     if rank < 3 || !first.dtype.is_floating() || runs.iter().any(|run| run.sizes != first.sizes) {
         return Slices::default();
     }
-    let values: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.to_f64()).collect();
-    let moves: Vec<Vec<f64>> = probes
-        .iter()
-        .filter_map(|(a, b)| Some((a.to_f64()?, b.to_f64()?)))
-        .map(|(a, b)| a.iter().zip(&b).map(|(x, y)| (x - y).abs()).collect())
-        .collect();
+    let values: Vec<Doubles<'_>> = runs.iter().filter_map(|run| run.doubles()).collect();
+    let moves: Vec<(Doubles<'_>, Doubles<'_>)> =
+        probes.iter().filter_map(|(a, b)| Some((a.doubles()?, b.doubles()?))).collect();
     let looseness = (epsilon(first.dtype) / epsilon(ScalarType::Float32)).clamp(1.0, 30.0);
     let mut slices = Slices::default();
     for axis in if rank == 3 { vec![1, 2] } else { vec![1, rank - 1] } {
@@ -98,24 +97,27 @@ pub(super) fn find(runs: &[&Tensor], probes: &[(&Tensor, &Tensor)], whole: Scale
             continue;
         }
         let mut statistics: Vec<Statistics> = (0..size)
-            .map(|_| Statistics { count: 0.0, mean: 0.0, low: f64::INFINITY, high: f64::NEG_INFINITY })
+            .map(|_| Statistics { count: 0.0, shift: None, sum: 0.0, low: f64::INFINITY, high: f64::NEG_INFINITY })
             .collect();
-        each(&values, size, inner, |index, x| {
-            if let Some(s) = statistics.get_mut(index).filter(|_| x.is_finite()) {
-                s.count += 1.0;
-                s.mean += (x - s.mean) / s.count;
-                s.low = s.low.min(x);
-                s.high = s.high.max(x);
-            }
-        });
+        for run in &values {
+            let mut walk = Walk::new(size, inner);
+            run.each(|x| {
+                if let Some(s) = statistics.get_mut(walk.next()).filter(|_| x.is_finite()) {
+                    s.count += 1.0;
+                    s.sum += x - *s.shift.get_or_insert(x);
+                    s.low = s.low.min(x);
+                    s.high = s.high.max(x);
+                }
+            });
+        }
         let mut rounding = vec![0.0_f64; size];
-        each(&moves, size, inner, |index, x| {
-            if let Some(slot) = rounding.get_mut(index).filter(|_| x.is_finite()) {
-                *slot = slot.max(x);
-            }
-        });
+        for (still, moved) in &moves {
+            let mut walk = Walk::new(size, inner);
+            still.each_pair(moved, |x, y| keep_largest(&mut rounding, walk.next(), (x - y).abs()));
+        }
         for (index, (s, rounding)) in statistics.iter().zip(rounding).enumerate() {
-            let spread = (s.high - s.mean).max(s.mean - s.low);
+            let mean = s.shift.unwrap_or(0.0) + s.sum / s.count;
+            let spread = (s.high - mean).max(mean - s.low);
             if s.count == 0.0 || spread >= SMALL * whole.spread {
                 continue;
             }
@@ -130,11 +132,33 @@ pub(super) fn find(runs: &[&Tensor], probes: &[(&Tensor, &Tensor)], whole: Scale
     slices
 }
 
-fn each(tensors: &[Vec<f64>], size: usize, inner: usize, mut function: impl FnMut(usize, f64)) {
-    for values in tensors {
-        for (chunk, part) in values.chunks_exact(inner).enumerate() {
-            part.iter().for_each(|&x| function(chunk % size, x));
+/// Index along an axis of one element after the other.
+struct Walk {
+    size: usize,
+    inner: usize,
+    index: usize,
+    within: usize,
+}
+
+impl Walk {
+    fn new(size: usize, inner: usize) -> Self {
+        Self { size, inner, index: 0, within: 0 }
+    }
+
+    fn next(&mut self) -> usize {
+        let index = self.index;
+        self.within += 1;
+        if self.within == self.inner {
+            self.within = 0;
+            self.index = if index + 1 == self.size { 0 } else { index + 1 };
         }
+        index
+    }
+}
+
+fn keep_largest(largest: &mut [f64], index: usize, x: f64) {
+    if let Some(slot) = largest.get_mut(index).filter(|_| x.is_finite()) {
+        *slot = slot.max(x);
     }
 }
 
@@ -144,20 +168,15 @@ impl Slices {
         if self.small.is_empty() || expected.sizes != found.sizes {
             return None;
         }
-        let (a, b) = (expected.to_f64()?, found.to_f64()?);
+        let (a, b) = (expected.doubles()?, found.doubles()?);
         let mut worst: Option<(f64, Offence)> = None;
         let mut axes: Vec<usize> = self.small.iter().map(|slice| slice.axis).collect();
         axes.dedup();
         for axis in axes {
             let (size, inner) = division(&expected.sizes, axis)?;
             let mut errors = vec![0.0_f64; size];
-            for (chunk, (x, y)) in a.chunks_exact(inner).zip(b.chunks_exact(inner)).enumerate() {
-                let difference = |(x, y): (&f64, &f64)| (x - y).abs();
-                let largest = x.iter().zip(y).map(difference).filter(|e| e.is_finite()).fold(0.0, f64::max);
-                if let Some(slot) = errors.get_mut(chunk % size) {
-                    *slot = slot.max(largest);
-                }
-            }
+            let mut walk = Walk::new(size, inner);
+            a.each_pair(&b, |x, y| keep_largest(&mut errors, walk.next(), (x - y).abs()));
             for slice in self.small.iter().filter(|slice| slice.axis == axis) {
                 let error = errors.get(slice.index).copied().unwrap_or(0.0);
                 let excess = error / slice.allowed;

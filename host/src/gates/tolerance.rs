@@ -6,7 +6,7 @@
 //! not finite lie must agree; integers and booleans are compared as they are.
 
 use crate::graph::ScalarType;
-use crate::tensor::Tensor;
+use crate::tensor::{Doubles, Tensor};
 
 use super::inputs::epsilon;
 use super::slices::Offence;
@@ -74,16 +74,24 @@ pub struct Scale {
 
 /// The scale of an output over several runs, from its finite elements.
 pub fn scale<'a>(runs: impl IntoIterator<Item = &'a Tensor>) -> Scale {
-    let values: Vec<Vec<f64>> = runs.into_iter().filter_map(Tensor::to_f64).collect();
-    let finite = || values.iter().flatten().copied().filter(|x| x.is_finite());
+    let runs: Vec<Doubles<'_>> = runs.into_iter().filter_map(Tensor::doubles).collect();
     // Shifted by one of the elements, so that a large offset costs no digits and nothing overflows early.
-    let shift = finite().next().unwrap_or(0.0);
-    let (count, sum) = finite().fold((0.0, 0.0), |(count, sum), x| (count + 1.0, sum + (x - shift)));
-    let mean = if count > 0.0 { shift + sum / count } else { 0.0 };
-    finite().fold(Scale::default(), |scale, x| Scale {
-        spread: scale.spread.max((x - mean).abs()),
-        magnitude: scale.magnitude.max(x.abs()),
-    })
+    let mut shift = None;
+    let (mut count, mut sum, mut low, mut high) = (0.0_f64, 0.0_f64, f64::INFINITY, f64::NEG_INFINITY);
+    for run in &runs {
+        run.each(|x| {
+            if x.is_finite() {
+                count += 1.0;
+                sum += x - *shift.get_or_insert(x);
+                low = low.min(x);
+                high = high.max(x);
+            }
+        });
+    }
+    let Some(shift) = shift else { return Scale::default() };
+    let mean = shift + sum / count;
+    // Rounding may put the mean of equal elements beyond them.
+    Scale { spread: (high - mean).abs().max((mean - low).abs()), magnitude: low.abs().max(high.abs()) }
 }
 
 /// Why two tensors cannot even be compared number by number, or hold something else than numbers at
@@ -240,19 +248,32 @@ pub(crate) fn place(index: usize, sizes: &[usize]) -> Vec<usize> {
     place
 }
 
-fn argmax(row: &[f64]) -> usize {
-    row.iter().enumerate().fold((0, f64::NEG_INFINITY), |best, (i, &x)| if x > best.1 { (i, x) } else { best }).0
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+fn agreement(expected: &Doubles<'_>, found: &Doubles<'_>, sizes: &[usize]) -> Option<f64> {
+    let &last = sizes.last().filter(|&&n| n >= 2)?;
+    let (mut rows, mut same, mut column) = (0_u64, 0_u64, 0);
+    let nothing = (0, f64::NEG_INFINITY);
+    let (mut a, mut b) = (nothing, nothing);
+    expected.each_pair(found, |x, y| {
+        if x > a.1 {
+            a = (column, x);
+        }
+        if y > b.1 {
+            b = (column, y);
+        }
+        column += 1;
+        if column == last {
+            rows += 1;
+            same += u64::from(a.0 == b.0);
+            (a, b, column) = (nothing, nothing, 0);
+        }
+    });
+    (rows > 0).then(|| same as f64 / rows as f64)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-fn agreement(expected: &[f64], found: &[f64], sizes: &[usize]) -> Option<f64> {
-    let &last = sizes.last().filter(|&&n| n >= 2)?;
-    let rows = expected.len() / last;
-    if rows == 0 {
-        return None;
-    }
-    let same = expected.chunks_exact(last).zip(found.chunks_exact(last)).filter(|(a, b)| argmax(a) == argmax(b));
-    Some(same.count() as f64 / rows as f64)
+fn same_element(expected: &Tensor, found: &Tensor, index: usize, width: usize) -> bool {
+    let span = index * width..(index + 1) * width;
+    expected.bytes.get(span.clone()) == found.bytes.get(span)
 }
 
 /// Compares what was found with what was expected, by the given scale.
@@ -288,7 +309,7 @@ pub fn compare(expected: &Tensor, found: &Tensor, scale: f64) -> Comparison {
         comparison.argmax_agreement = (rows && expected.dtype.is_floating()).then_some(1.0);
         return comparison;
     }
-    let (Some(a), Some(b)) = (expected.to_f64(), found.to_f64()) else {
+    let (Some(a), Some(b)) = (expected.doubles(), found.doubles()) else {
         comparison.same_bits = same_bytes;
         comparison.differing = usize::from(!same_bytes);
         comparison.mismatch = (!same_bytes).then_some(Mismatch::Unreadable);
@@ -302,15 +323,21 @@ pub fn compare(expected: &Tensor, found: &Tensor, scale: f64) -> Comparison {
     let mut worst = None;
     let mut same_bits = true;
     let width = expected.dtype.bytes();
-    for (i, (&x, &y)) in a.iter().zip(&b).enumerate() {
-        let both_nan = x.is_nan() && y.is_nan();
-        let span = i * width..(i + 1) * width;
-        if both_nan || expected.bytes.get(span.clone()) == found.bytes.get(span) {
-            continue;
+    let floating = expected.dtype.is_floating();
+    let mut next = 0;
+    a.each_pair(&b, |x, y| {
+        let i = next;
+        next += 1;
+        // A conversion to doubles keeps the bits of floats apart; large integers it may not.
+        if x.to_bits() == y.to_bits() && (floating || same_element(expected, found, i, width)) {
+            return;
+        }
+        if x.is_nan() && y.is_nan() {
+            return;
         }
         same_bits = false;
-        if x == y && expected.dtype.is_floating() {
-            continue; // zeros of different sign: other bits, no difference
+        if x == y && floating {
+            return; // zeros of different sign: other bits, no difference
         }
         comparison.differing += 1;
         if x.is_finite() && y.is_finite() {
@@ -323,7 +350,7 @@ pub fn compare(expected: &Tensor, found: &Tensor, scale: f64) -> Comparison {
             let (count, _) = not_finite.get_or_insert((0_usize, (i, x, y)));
             *count += 1;
         }
-    }
+    });
     comparison.same_bits = same_bits;
     if let Some((i, x, y)) = worst {
         comparison.at = place(i, &expected.sizes);

@@ -115,6 +115,11 @@ impl Printer {
         self.talk
     }
 
+    /// True when spinners are shown.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
     /// Writes text to stdout as it is; colour codes are removed where they do not belong.
     ///
     /// # Errors

@@ -51,14 +51,17 @@ impl Untraced {
     }
 }
 
-/// The record of a profiled program. `verdicts` holds what rules said, by name of the exported node.
+/// What rules said, by name and op of the exported node.
+pub type Verdicts = BTreeMap<(String, String), Vec<RuleVerdict>>;
+
+/// The record of a profiled program.
 pub fn profile(
     graph: &Graph,
     lowered: &LoweredProgram,
     profile: &profile::Profile,
     ranking: &Ranking,
     untraced: &Untraced,
-    verdicts: &BTreeMap<String, Vec<RuleVerdict>>,
+    verdicts: &Verdicts,
 ) -> Profile {
     let target = &profile.target;
     let samples = profile.runs as u64;
@@ -98,13 +101,7 @@ pub fn profile(
     }
 }
 
-fn hotspot_node(
-    graph: &Graph,
-    node: &HotNode,
-    target: &TargetLabel,
-    samples: u64,
-    verdicts: &BTreeMap<String, Vec<RuleVerdict>>,
-) -> HotspotNode {
+fn hotspot_node(graph: &Graph, node: &HotNode, target: &TargetLabel, samples: u64, verdicts: &Verdicts) -> HotspotNode {
     let name = node.original_nodes.first().cloned().unwrap_or_else(|| node.edge_op.clone());
     let shape = graph
         .node_named(&name)
@@ -118,7 +115,13 @@ fn hotspot_node(
         source: node.source.clone(),
         module_path: node.module_path.clone(),
         reason: node.reason.clone(),
-        rules: node.original_nodes.iter().filter_map(|name| verdicts.get(name)).flatten().cloned().collect(),
+        rules: node
+            .original_nodes
+            .iter()
+            .filter_map(|name| verdicts.get(&(name.clone(), graph.node_named(name)?.op.clone())))
+            .flatten()
+            .cloned()
+            .collect(),
         node: name,
     }
 }

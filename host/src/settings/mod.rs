@@ -13,6 +13,7 @@ pub mod folders;
 pub mod project_file;
 mod quantity;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ impl RuleChoice {
 pub struct Limits {
     /// accepted repairs after which the run stops (default 20)
     pub max_rounds: u32,
-    /// no new candidate is begun after this much wall time; none: no limit
+    /// no new trial is begun after this much wall time since the surroundings were ready; none: no limit
     pub max_time: Option<Duration>,
 }
 
@@ -190,6 +191,9 @@ pub const DEFAULT_MIN_GAIN: f64 = 1.02;
 pub const DEFAULT_MIN_SHARE: f64 = 0.001;
 /// Default of [`OptimizeSettings::model_timeout`], seconds.
 pub const DEFAULT_MODEL_TIMEOUT: f64 = 1800.0;
+
+/// Python with torch does not even start with less than this, in bytes.
+const SMALLEST_MEMORY_LIMIT: u64 = 256 << 20;
 
 /// Why settings do not make sense.
 #[derive(Debug, thiserror::Error)]
@@ -259,6 +263,36 @@ impl Common {
 }
 
 impl OptimizeSettings {
+    /// The settings that the answer depends on, by the names of their flags; those that only say how much
+    /// time or memory the work may take are not among them.
+    pub fn deciding(&self) -> BTreeMap<String, String> {
+        let mut settings: BTreeMap<String, String> = [
+            ("seed", self.seed.to_string()),
+            ("max-rounds", self.limits.max_rounds.to_string()),
+            ("min-gain", self.thresholds.min_gain.to_string()),
+            ("min-share", self.thresholds.min_share.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let TargetChoice::Local = self.target;
+        settings.insert("target".to_owned(), "local".to_owned());
+        if let Some(threads) = self.threads {
+            settings.insert("threads".to_owned(), threads.to_string());
+        }
+        let folders: Vec<String> = self
+            .rules
+            .folders
+            .iter()
+            .map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone()).display().to_string())
+            .collect();
+        for (name, list) in [("rules", &folders), ("only", &self.rules.only), ("skip", &self.rules.skip)] {
+            if !list.is_empty() {
+                settings.insert(name.to_owned(), list.join(" "));
+            }
+        }
+        settings
+    }
+
     /// Resolves arguments and project file into the settings of a run.
     ///
     /// # Errors
@@ -306,6 +340,13 @@ impl OptimizeSettings {
             })?),
             (None, None) => None,
         };
+        if let Some(bytes) = memory_limit.filter(|bytes| *bytes < SMALLEST_MEMORY_LIMIT) {
+            return Err(Error::OutOfRange {
+                setting: "memory-limit",
+                expected: "at least 256 MiB, with a unit as in `8GiB`",
+                value: format!("{bytes} bytes"),
+            });
+        }
         Ok(Self {
             place,
             common,
@@ -425,6 +466,10 @@ mod tests {
         assert!(message(OptimizeArguments { max_seconds: Some(-1.0), ..default() }).contains("max-seconds"));
         assert!(message(OptimizeArguments { model_timeout: Some(f64::INFINITY), ..default() }).contains("`inf`"));
         assert!(message(OptimizeArguments { jobs: Some(0), ..default() }).contains("`jobs` must be 1 or more"));
+        assert_eq!(
+            message(OptimizeArguments { memory_limit: Some(8), ..default() }),
+            "The value of `memory-limit` must be at least 256 MiB, with a unit as in `8GiB`: `8 bytes`"
+        );
     }
 
     #[test]

@@ -80,21 +80,34 @@ impl BenchmarkOutcome {
             add(
                 "chance of this outcome without the gain asked for",
                 format!(
-                    "{:.2} % (exact rank test after {} pairs, may be {:.2} % at this look)",
-                    look.chance_if_not_faster * 100.0,
+                    "{} (exact rank test after {} pairs, may be {} at this look)",
+                    chance(look.chance_if_not_faster),
                     look.pairs,
-                    look.spends * 100.0
+                    chance(look.spends)
                 ),
             );
         }
         add("threads", self.threads.to_string());
         if let (Some(before), Some(after)) = (self.before.peak_memory_bytes, self.after.peak_memory_bytes) {
-            add("peak memory", format!("{} → {}", mebibytes(before), mebibytes(after)));
+            add("peak memory", format!("{} → {}", megabytes(before), megabytes(after)));
         }
         for observation in self.unrest() {
             add("not calm", observation);
         }
         facts
+    }
+
+    /// What a reader of the bare figures should know: that something else than the medians was compared, and
+    /// what was not calm.
+    pub fn caveats(&self) -> Vec<String> {
+        let compared = (self.statistic == Statistic::FastestTenth).then(|| {
+            format!(
+                "the fastest tenths were compared, {} → {}, as other work keeps the processors busy",
+                milliseconds(self.before.compared_ns),
+                milliseconds(self.after.compared_ns)
+            )
+        });
+        compared.into_iter().chain(self.unrest()).collect()
     }
 
     /// What was not calm about the device.
@@ -152,6 +165,25 @@ fn milliseconds(ns: f64) -> String {
     format!("{ms:.decimals$} ms")
 }
 
-fn mebibytes(bytes: f64) -> String {
-    format!("{:.1} MiB", bytes / f64::from(1 << 20))
+fn megabytes(bytes: f64) -> String {
+    format!("{:.1} MB", bytes / 1e6)
+}
+
+/// Per cent; a chance that is left is never shown as none.
+fn chance(probability: f64) -> String {
+    if probability > 0.0 && probability < 5e-5 {
+        "less than 0.01 %".to_owned()
+    } else {
+        format!("{:.2} %", probability * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_chance_is_not_none() {
+        assert_eq!([0.0, 1e-9, 1.2e-4, 0.5].map(chance), ["0.00 %", "less than 0.01 %", "0.01 %", "50.00 %"]);
+    }
 }

@@ -9,6 +9,7 @@ use crate::evidence::Evidence;
 use crate::report::figures::{self, Figure};
 use crate::report::model::{Comparison, Finding, FindingCode, Profile, Report, Stage, Step, TensorSummary};
 use crate::report::wording::{self, Tone};
+use crate::shell;
 
 use self::hotspots::RankingView;
 use self::repairs::{DeclinedView, TrialView};
@@ -260,7 +261,7 @@ impl View {
             declined: repairs::declined(&report.declined),
             stages: stages(&report.stages),
             total: figures::seconds(report.stages.iter().map(|stage| stage.seconds).sum()),
-            command: report.command.join(" "),
+            command: shell::line(&report.command),
             reproduce: report.reproduce.clone(),
             artifacts: report
                 .artifacts

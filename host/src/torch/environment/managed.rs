@@ -15,6 +15,7 @@ use fs_err as fs;
 use super::{Error, Search, interpreter_of, probe};
 use crate::files::{sha256_hex, write_atomic};
 use crate::interrupt;
+use crate::progress::{Progress, Step};
 use crate::torch::child;
 
 /// What is installed, in pip's notation.
@@ -45,8 +46,8 @@ pub(super) fn is_complete(folder: &Path) -> bool {
     folder.join(MARKER).is_file() && interpreter_of(folder).exists()
 }
 
-/// Makes the environment.
-pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Fn(&str)) -> Result<(), Error> {
+/// Makes the environment, or waits for another process that is making it.
+pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Progress) -> Result<(), Error> {
     let trouble = |path: &Path| {
         let path = path.to_path_buf();
         move |source: io::Error| Error::Folder { folder: path, source }
@@ -67,7 +68,7 @@ pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Fn(&str)) ->
             Err(TryLockError::Error(source)) => return Err(Error::Folder { folder: lock_path, source }),
             Err(TryLockError::WouldBlock) => {
                 if !told {
-                    progress("Waiting for another process that is setting up the Python environment");
+                    progress.note("Waiting for another process that is making the Python environment");
                     told = true;
                 }
                 if interrupt::requested() {
@@ -81,15 +82,23 @@ pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Fn(&str)) ->
     if is_complete(folder) && probe::probe(&interpreter_of(folder)).is_ok_and(|probe| probe.executorch.is_some()) {
         return Ok(());
     }
+    let step = progress.step("Making a Python environment with torch and executorch (about 6 GB, once)");
     let base = base_interpreter(search)?;
     if folder.symlink_metadata().is_ok() {
-        progress("Removing an unfinished Python environment");
+        step.update("Removing an unfinished Python environment");
         fs::remove_dir_all(folder).map_err(trouble(folder))?;
     }
-    progress(&format!("Making a Python environment with `{}`", base.display()));
+    step.update(&format!("Making a Python environment with `{}`", base.display()));
     make_venv(&base, folder)?;
-    install(folder, progress)?;
-    write_atomic(&folder.join(MARKER), REQUIREMENTS.as_bytes()).map_err(trouble(folder))
+    // A pip that is killed leaves what it unpacked; here it goes with the attempt.
+    let unpacking = folder.join("unpacking");
+    fs::create_dir_all(&unpacking).map_err(trouble(&unpacking))?;
+    let installed = install(folder, &unpacking, &*step);
+    let _ = fs::remove_dir_all(&unpacking);
+    installed?;
+    write_atomic(&folder.join(MARKER), REQUIREMENTS.as_bytes()).map_err(trouble(folder))?;
+    step.done(&format!("Made a Python environment: `{}`", folder.display()));
+    Ok(())
 }
 
 /// The first interpreter on the search path that is of a supported version: the one to make a managed
@@ -147,19 +156,20 @@ fn make_venv(base: &Path, folder: &Path) -> Result<(), Error> {
     if output.success { Ok(()) } else { Err(failed(output.tail(4))) }
 }
 
-fn install(folder: &Path, progress: &dyn Fn(&str)) -> Result<(), Error> {
+fn install(folder: &Path, temporary: &Path, step: &dyn Step) -> Result<(), Error> {
     let mut command = plain_python(&interpreter_of(folder));
     command
         .args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"])
-        .args(pinned_requirements());
+        .args(pinned_requirements())
+        .env("TMPDIR", temporary);
     let failed = |reason: String| Error::Install { folder: folder.to_path_buf(), reason };
-    progress(&format!("Installing {}", pinned_requirements().collect::<Vec<_>>().join(", ")));
+    step.update(&format!("Installing {}", pinned_requirements().collect::<Vec<_>>().join(", ")));
     let mut told = String::new();
     let mut tell = |line: &str| {
         if let Some(text) = condensed(line)
             && text != told
         {
-            progress(&text);
+            step.update(&text);
             told = text;
         }
     };

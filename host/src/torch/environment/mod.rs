@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub use self::managed::{base_interpreter, managed_folder, pinned_requirements};
 use self::probe::Probe;
 use crate::hint::Hint;
+use crate::progress::Progress;
 
 /// Oldest executorch that is supported.
 pub const OLDEST_EXECUTORCH: (u64, u64) = (1, 4);
@@ -51,6 +52,17 @@ pub struct Environment {
     pub executorch_folder: PathBuf,
     /// what a user should know: untested versions, an active environment that was passed over
     pub notes: Vec<String>,
+}
+
+impl std::fmt::Display for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { python_version, torch_version, executorch_version, .. } = self;
+        write!(
+            f,
+            "Python {python_version} with torch {torch_version} and executorch {executorch_version}: `{}`",
+            self.python.display()
+        )
+    }
 }
 
 /// Where to look for a Python.
@@ -237,7 +249,7 @@ pub fn find(search: &Search) -> Result<Option<Environment>, Error> {
 ///
 /// # Errors
 /// As [`find`], and when the managed environment cannot be made.
-pub fn find_or_create(search: &Search, progress: &dyn Fn(&str)) -> Result<Environment, Error> {
+pub fn find_or_create(search: &Search, progress: &dyn Progress) -> Result<Environment, Error> {
     if let Some(environment) = find(search)? {
         return Ok(environment);
     }

@@ -2,9 +2,50 @@
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::progress::{Silent, Step, Unit};
+
+/// Keeps what it is told.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl Listener {
+    fn hear(&self, text: &str) {
+        self.0.lock().expect("lock").push(text.to_owned());
+    }
+
+    fn said(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("lock"))
+    }
+}
+
+impl Progress for Listener {
+    fn step(&self, title: &str) -> Box<dyn Step> {
+        self.hear(title);
+        Box::new(self.clone())
+    }
+    fn note(&self, text: &str) {
+        self.hear(text);
+    }
+    fn warning(&self, text: &str) {
+        self.hear(text);
+    }
+    fn detail(&self, text: &str) {
+        self.hear(text);
+    }
+}
+
+impl Step for Listener {
+    fn update(&self, text: &str) {
+        self.hear(text);
+    }
+    fn advance(&self, _done: u64, _total: u64, _unit: Unit) {}
+    fn done(self: Box<Self>, text: &str) {
+        self.hear(text);
+    }
+}
 
 /// Writes an executable script. Another process writes it, so that no descriptor of this one, inherited
 /// by a child that is just being started, makes it busy.
@@ -99,7 +140,7 @@ fn an_active_environment_counts_only_with_executorch() {
     script(&python, &says("3.11.9", Some("2.15.0"), None));
     assert!(find(&search).expect("passed over").is_none(), "the managed one is not there yet");
     script(&folder.path().join("bin/python3.11"), &maker(PIP_WORKS));
-    find_or_create(&search, &|_| {}).expect("made");
+    find_or_create(&search, &Silent).expect("made");
     let found = find(&search).expect("usable").expect("there");
     assert_eq!(found.origin, Origin::Managed);
     assert!(found.notes.iter().any(|note| note.contains("has no executorch")), "{:?}", found.notes);
@@ -114,14 +155,13 @@ fn the_managed_environment_is_made_once() {
     let search = search(folder.path());
     script(&folder.path().join("bin/python3.11"), &maker(PIP_WORKS));
     assert!(find(&search).expect("nothing wrong").is_none());
-    let told = Mutex::new(Vec::new());
-    let progress = |text: &str| told.lock().expect("lock").push(text.to_owned());
+    let progress = Listener::default();
     let made = find_or_create(&search, &progress).expect("made");
     assert_eq!((made.origin, made.torch_version.as_str()), (Origin::Managed, "2.15.0"));
-    let said = std::mem::take(&mut *told.lock().expect("lock"));
+    let said = progress.said();
     assert!(said.iter().any(|line| line == "Downloading torch (900 MB)"), "{said:?}");
     assert_eq!(find_or_create(&search, &progress).expect("found").python, made.python);
-    assert!(told.lock().expect("lock").is_empty(), "the second time there is nothing to do");
+    assert!(progress.said().is_empty(), "the second time there is nothing to do");
 }
 
 #[test]
@@ -130,19 +170,27 @@ fn a_half_made_environment_is_replaced() {
     let search = search(folder.path());
     let base = folder.path().join("bin/python3.11");
     script(&base, &maker("echo 'ERROR: [Errno 28] No space left on device' >&2; exit 1"));
-    let error = find_or_create(&search, &|_| {}).expect_err("disk full");
+    let error = find_or_create(&search, &Silent).expect_err("disk full");
     assert!(error.to_string().contains("No space left"), "{error}");
     assert!(error.hint().is_some_and(|hint| hint.contains("disk space")));
     assert!(find(&search).expect("nothing wrong").is_none(), "what is half-made does not count");
 
+    // What pip unpacks lies inside the environment and goes whatever becomes of the attempt.
+    let environment = managed_folder(&search.data_dir);
+    let left = folder.path().join("left");
+    script(&base, &maker(&format!(r#"echo x > "$TMPDIR/wheel"; echo "$TMPDIR" > '{}'; exit 1"#, left.display())));
+    find_or_create(&search, &Silent).expect_err("pip fails");
+    let unpacking = PathBuf::from(fs_err::read_to_string(&left).expect("told").trim());
+    assert!(unpacking.starts_with(&environment) && !unpacking.exists(), "{}", unpacking.display());
+
     script(&base, &maker(PIP_WORKS));
-    find_or_create(&search, &|_| {}).expect("made on the second try");
+    find_or_create(&search, &Silent).expect("made on the second try");
 
     // The interpreter it was made with goes away, as after an upgrade of the system.
     let python = interpreter_of(&managed_folder(&search.data_dir));
     script(&python, "exit 127");
     assert!(find(&search).expect("nothing wrong").is_none());
-    find_or_create(&search, &|_| {}).expect("made anew");
+    find_or_create(&search, &Silent).expect("made anew");
 }
 
 #[test]
@@ -152,11 +200,13 @@ fn two_processes_make_it_once() {
     let count = folder.path().join("count");
     let pip = format!("echo x >> '{}'; sleep 0.3; {PIP_WORKS}", count.display());
     script(&folder.path().join("bin/python3.11"), &maker(&pip));
+    let progress = Listener::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| find_or_create(&search, &|_| {}).expect("made or waited for"));
+            scope.spawn(|| find_or_create(&search, &progress).expect("made or waited for"));
         }
     });
+    assert!(progress.said().iter().any(|line| line.starts_with("Waiting for another process")));
     assert_eq!(fs_err::read_to_string(count).expect("count").lines().count(), 1);
 }
 
@@ -164,10 +214,10 @@ fn two_processes_make_it_once() {
 fn interpreters_that_do_not_fit_are_listed() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let search = search(folder.path());
-    let error = find_or_create(&search, &|_| {}).expect_err("none at all");
+    let error = find_or_create(&search, &Silent).expect_err("none at all");
     assert_eq!(error.to_string(), "Found no Python 3.10 to 3.13 on PATH");
     script(&folder.path().join("bin/python3"), &says("3.8.1", None, None));
-    let error = find_or_create(&search, &|_| {}).expect_err("too old");
+    let error = find_or_create(&search, &Silent).expect_err("too old");
     assert!(error.to_string().contains("which is 3.8.1"), "{error}");
     assert!(error.hint().is_some());
 
@@ -176,7 +226,7 @@ fn interpreters_that_do_not_fit_are_listed() {
         says("3.11.2", None, None)
     );
     script(&folder.path().join("bin/python3.11"), &no_venv);
-    let error = find_or_create(&search, &|_| {}).expect_err("no venv module");
+    let error = find_or_create(&search, &Silent).expect_err("no venv module");
     assert!(error.hint().is_some_and(|hint| hint.contains("python3-venv")), "{error}");
 }
 

@@ -1,0 +1,26 @@
+//! Commands as a user can paste them into a shell.
+
+use std::borrow::Cow;
+
+/// The words as one line, quoted where a shell would take them apart. A word that cannot be quoted, one
+/// with a NUL, stands as it is: nobody can type it either.
+pub fn line<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> String {
+    let quoted = |word: &T| shlex::try_quote(word.as_ref()).map_or_else(|_| word.as_ref().to_owned(), Cow::into_owned);
+    words.into_iter().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_take_apart_are_quoted() {
+        assert_eq!(
+            line(["delegate-doctor", "optimize", "net.py", "--min-gain", "1.5"]),
+            "delegate-doctor optimize net.py --min-gain 1.5"
+        );
+        assert_eq!(line(["report", "my runs/it's"]), "report \"my runs/it's\"");
+        assert_eq!(line(["report", "$(reboot)"]), "report '$(reboot)'");
+        assert_eq!(line(["a\0b"]), "a\0b");
+    }
+}
