@@ -75,8 +75,17 @@ fn two_runs_do_not_share_a_folder() {
         let words = &["Another process is working in `run`"];
         told(arguments[1], &ran, &Expected { words, hint: "Wait for it to end" });
     }
+    for command in ["report", "explain"] {
+        let ran = sandbox.run([command, "run"]);
+        told(command, &ran, &Expected { words: &["The run is still going on: `run`"], hint: "Wait for it to end" });
+    }
     interrupted(first);
     assert_eq!(state(&sandbox.work().join("run")), "running");
+    let ran = sandbox.run(["report", "run"]);
+    told("unfinished", &ran, &Expected { words: &["did not come as far"], hint: "optimize net.py --resume=run`" });
+    let ran = sandbox.run(["optimize", "net.py", "--resume=run", "--seed", "5", "--skip", "dd-001"]);
+    let words = &["`run` was begun with other settings: `seed` was `0`, now `5`, `skip` was not set, now `dd-001`"];
+    told("other settings", &ran, &Expected { words, hint: "with the settings it was begun with" });
     let ran = sandbox.run(["optimize", "net.py", "--out=run"]);
     told("occupied", &ran, &Expected { words: &["`run` already holds a run"], hint: "`--resume=run`" });
     interrupted(begun(&sandbox, &["net.py", "--resume=run"]));

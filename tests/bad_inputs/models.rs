@@ -123,6 +123,16 @@ fn a_model_that_prints_does_not_spoil_the_data_and_a_corrected_one_is_gone_on_wi
         assert!(!ran.stderr.contains(line), "{line}: {}", ran.stderr);
     }
     assert_eq!(status(&sandbox.work().join("run-prints")), "NO_REPAIR_REQUIRED");
+    let report = fs_err::read(sandbox.work().join("run-prints/report.json")).expect("report");
+    let ran = Ran::of(with_python(&sandbox, ["prints.py", "--resume=run-prints"]));
+    let words = &["The run in `run-prints` is finished"];
+    told("finished", &ran, &Expected { words, hint: "`delegate-doctor report run-prints`" });
+    assert_eq!(fs_err::read(sandbox.work().join("run-prints/report.json")).expect("report"), report);
+    for flag in ["--only", "--skip"] {
+        let ran = Ran::of(with_python(&sandbox, ["prints.py", flag, "dd-01"]));
+        told(flag, &ran, &Expected { words: &["There is no rule `dd-01`"], hint: "Did you mean `dd-001`?" });
+    }
+    assert!(!sandbox.work().join("delegate-doctor-runs").exists(), "runs that began nothing leave nothing");
 }
 
 #[test]
