@@ -86,7 +86,7 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
         // A file that cannot be used is refused before anything is made, and before torch opens it.
         archive::read(path, &archive::Limits::default())?;
     }
-    proposal::check_folders(&settings.rules)?;
+    proposal::check_folders(&settings.rules.folders)?;
     let folder = RunFolder::open(&settings.place, &model, &settings.command, &settings.deciding())?;
     *place = Some(folder.path().to_path_buf());
     progress.note(&format!("Run folder: `{}`", folder.path().display()));

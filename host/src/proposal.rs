@@ -5,6 +5,7 @@
 //! matched sites only; what it answers is checked by the host before it counts.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use fs_err as fs;
 
@@ -17,7 +18,6 @@ use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
 use crate::sandbox::contract::{Numerics, Stability};
 use crate::sandbox::{Helper, Limits, Options, Rule, Sandbox};
-use crate::settings::RuleChoice;
 use crate::torch_operators::TorchOperators;
 use crate::workbench::Workbench;
 
@@ -94,8 +94,8 @@ impl Memory {
 ///
 /// # Errors
 /// [`Error::RuleFolder`]
-pub(crate) fn check_folders(choice: &RuleChoice) -> Result<(), Error> {
-    for folder in &choice.folders {
+pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Error> {
+    for folder in folders {
         fs::read_dir(folder).map_err(|source| Error::RuleFolder { folder: folder.clone(), source })?;
     }
     Ok(())

@@ -76,10 +76,7 @@ fn an_interrupt_ends_the_run_and_its_children() {
     let output = child.wait_with_output().expect("ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(
-        stderr.ends_with("\nInterrupted\n") && !stderr.contains("error:") && !stderr.contains("hint:"),
-        "{stderr}"
-    );
+    assert!(stderr.ends_with("\nInterrupted\n") && !stderr.contains("error:") && !stderr.contains("hint:"), "{stderr}");
     assert!(output.stdout.is_empty());
     assert!(!sandbox.work().join("delegate-doctor-runs").exists(), "nothing was finished, so nothing is left");
     assert!(rustix::process::test_kill_process(id(python)).is_err(), "the child lives on");
