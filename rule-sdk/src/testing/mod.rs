@@ -14,7 +14,10 @@
 //! written as Python would (`1`, `[1, 2]`, `1.0`, `True`, `None`, `"text"`, `float32`,
 //! `contiguous_format`), names are values. Flags: `!anchor`, `!outside`, `!mutated`, `!aliased`.
 
+pub mod cases;
 mod text;
+
+pub use cases::run_cases;
 
 use std::fmt::Write as _;
 

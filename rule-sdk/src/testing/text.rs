@@ -8,6 +8,7 @@ use crate::contract::{
 };
 
 /// A graph read from text; ids are positions.
+#[derive(Debug)]
 pub(super) struct ParsedGraph {
     nodes: Vec<Node>,
     values: Vec<Value>,

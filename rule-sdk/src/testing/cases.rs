@@ -1,0 +1,282 @@
+//! Cases of a rule in a text file: a graph, and what the rule must say about it.
+//!
+//! ```text
+//! # Lines like this one are comments.
+//!
+//! == a factor of one goes
+//! x: f32[2,3] = input
+//! y: f32[2,3] = aten.mul.Scalar(self=x, other=1.0)
+//! return y
+//! -- rewrites no-op
+//! y -> x
+//! delete aten.mul.Scalar
+//!
+//! == another factor stays
+//! x: f32[2,3] = input
+//! y: f32[2,3] = aten.mul.Scalar(self=x, other=2.0)
+//! return y
+//! -- declines factor
+//! ```
+//!
+//! The lines below `-- rewrites CODE` are the edits, as [`super::rewritten`] shows them; without any, only
+//! the code counts. The same file serves a rule in any language: `delegate-doctor rules test` asks the
+//! component, and for a Rust crate compares its answers with the native ones.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::text::{self, ParsedGraph};
+use crate::contract::{Manifest, Numerics, Site, Verdict};
+use crate::{NoRewrite, Rule};
+
+/// Names a folder; [`run_cases`] writes what it was told there, one file a case.
+pub const VERDICTS: &str = "DELEGATE_DOCTOR_VERDICTS";
+
+/// A graph and what a rule must say about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// one line
+    pub name: String,
+    /// where it begins in the file, from 1
+    pub line: usize,
+    /// in the text form of [`super`]
+    pub graph: String,
+    /// what must come out
+    pub expected: Expected,
+}
+
+/// What a rule must say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// a rewrite with this code and, unless empty, these edits
+    Rewrites {
+        /// reason code
+        code: String,
+        /// one edit a line
+        edits: String,
+    },
+    /// a decline with this code
+    Declines {
+        /// reason code
+        code: String,
+    },
+}
+
+/// Reads a file of cases.
+///
+/// # Errors
+/// A sentence that names the line.
+pub fn parse(text: &str) -> Result<Vec<Case>, String> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut unfinished: Option<(usize, String, String)> = None;
+    for (index, whole) in text.lines().enumerate() {
+        let (number, line) = (index + 1, whole.trim());
+        if line.starts_with('#') || (line.is_empty() && unfinished.is_none()) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("==") {
+            if let Some((begun, name, _)) = unfinished {
+                return Err(format!("line {begun}: the case `{name}` has no line `-- rewrites` or `-- declines`"));
+            }
+            unfinished = Some((number, name.trim().to_owned(), String::new()));
+        } else if let Some(expected) = line.strip_prefix("--") {
+            let Some((begun, name, graph)) = unfinished.take() else {
+                return Err(format!("line {number}: an expectation without a case (`== name`) above it"));
+            };
+            let expected = match *expected.split_whitespace().collect::<Vec<_>>() {
+                ["rewrites", code] => Expected::Rewrites { code: code.to_owned(), edits: String::new() },
+                ["declines", code] => Expected::Declines { code: code.to_owned() },
+                _ => return Err(format!("line {number}: expected `-- rewrites CODE` or `-- declines CODE`")),
+            };
+            text::parse(&graph).map_err(|error| format!("the case `{name}` at line {begun}: {error}"))?;
+            cases.push(Case { name, line: begun, graph, expected });
+        } else if let Some((_, _, graph)) = &mut unfinished {
+            graph.push_str(line);
+            graph.push('\n');
+        } else if let Some(Case { expected: Expected::Rewrites { edits, .. }, .. }) = cases.last_mut() {
+            edits.push_str(line);
+            edits.push('\n');
+        } else {
+            return Err(format!("line {number}: `{line}` belongs to no case"));
+        }
+    }
+    match unfinished {
+        Some((begun, name, _)) => {
+            Err(format!("line {begun}: the case `{name}` has no line `-- rewrites` or `-- declines`"))
+        }
+        None => Ok(cases),
+    }
+}
+
+impl Case {
+    /// The site that a rule with this manifest is shown.
+    ///
+    /// # Errors
+    /// When none of the graph's nodes is an anchor of the rule.
+    pub fn site(&self, manifest: &Manifest) -> Result<Site, String> {
+        self.parsed()?.site(manifest)
+    }
+
+    fn parsed(&self) -> Result<ParsedGraph, String> {
+        text::parse(&self.graph)
+    }
+
+    /// Everything in a verdict as text: kind, code, words, claim, edits. Equal verdicts have equal texts.
+    pub fn describe(&self, verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Decline(reason) => format!("declines {}: {}\n", reason.code, reason.message),
+            Verdict::Rewrite(rewrite) => {
+                let mut text = format!("rewrites {}: {}\n", rewrite.why.code, rewrite.why.message);
+                let claim = match rewrite.numerics {
+                    Numerics::Exact => "exact".to_owned(),
+                    Numerics::Tolerant(t) => format!("tolerant {:e} {:e}", t.rtol, t.atol),
+                    Numerics::Corrective(t) => format!("corrective {:e} {:e}", t.rtol, t.atol),
+                };
+                let _ = writeln!(text, "claims {claim}");
+                text.push_str(&self.edits(rewrite));
+                text
+            }
+        }
+    }
+
+    fn edits(&self, rewrite: &crate::Rewrite) -> String {
+        // The graph was read when the case was.
+        self.parsed().map_or_else(|error| error, |graph| super::show(rewrite, &graph))
+    }
+
+    /// Holds a verdict against what is expected.
+    ///
+    /// # Errors
+    /// What is expected and what was found, in a few lines.
+    pub fn check(&self, verdict: &Verdict) -> Result<(), String> {
+        let right = match (&self.expected, verdict) {
+            (Expected::Declines { code }, Verdict::Decline(reason)) => *code == reason.code,
+            (Expected::Rewrites { code, edits }, Verdict::Rewrite(rewrite)) => {
+                *code == rewrite.why.code && (edits.is_empty() || *edits == self.edits(rewrite))
+            }
+            _ => false,
+        };
+        if right {
+            return Ok(());
+        }
+        let wanted = match &self.expected {
+            Expected::Declines { code } => format!("declines {code}\n"),
+            Expected::Rewrites { code, edits } => format!("rewrites {code}\n{edits}"),
+        };
+        Err(format!("expected:\n{}found:\n{}", indented(&wanted), indented(&self.describe(verdict))))
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().fold(String::new(), |mut all, line| {
+        let _ = writeln!(all, "  {line}");
+        all
+    })
+}
+
+/// Asks a rule about every case of a file.
+///
+/// # Panics
+/// When the file cannot be read as cases, or with all cases whose answer is not the expected one.
+pub fn run_cases<R: Rule>(text: &str) {
+    let cases = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!cases.is_empty(), "there is no case");
+    let manifest = crate::describe::<R>();
+    let folder = std::env::var_os(VERDICTS).map(PathBuf::from);
+    let mut failures = String::new();
+    for (index, case) in cases.iter().enumerate() {
+        let answer = case.site(&manifest).map_err(NoRewrite::Fault).and_then(|site| {
+            crate::examine::<R>(&site).map_err(|fault| NoRewrite::Fault(format!("the rule failed: {fault}")))
+        });
+        let (described, outcome) = match answer {
+            Ok(verdict) => (case.describe(&verdict), case.check(&verdict)),
+            Err(NoRewrite::Fault(fault)) => (format!("fails: {fault}\n"), Err(format!("  {fault}\n"))),
+            Err(NoRewrite::Decline(reason)) => (format!("declines {}\n", reason.code), Err(reason.message)),
+        };
+        if let Err(why) = outcome {
+            let _ = write!(failures, "\n== {} (line {})\n{why}", case.name, case.line);
+        }
+        if let Some(folder) = &folder {
+            let path = folder.join(format!("{index}.txt"));
+            std::fs::write(&path, described).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Anchor, Examination, Patch};
+
+    struct TimesOne;
+
+    impl Rule for TimesOne {
+        fn manifest() -> Manifest {
+            Manifest::new("test.times-one", "1.0.0", "Multiplication by one")
+                .anchor(Anchor::on(["aten.mul.Scalar"]))
+                .code("no-op", "the factor is one")
+                .code("factor", "the factor is not one")
+        }
+
+        fn examine(site: &crate::Site<'_>) -> Examination {
+            let mul = site.anchor();
+            let factor = mul.float("other")?;
+            crate::require!(factor == 1.0, "factor", "the factor is {factor}");
+            let mut patch = Patch::new(site);
+            let input = patch.tap(mul.tensor("self")?);
+            patch.replace(mul.output(0)?, input);
+            patch.delete(mul);
+            patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+        }
+    }
+
+    const CASES: &str = "# Multiplication.
+
+== a factor of one goes
+x: f32[2,3] = input
+y: f32[2,3] = aten.mul.Scalar(self=x, other=1.0)
+return y
+-- rewrites no-op
+y -> x
+delete aten.mul.Scalar
+
+== another factor stays
+x: f32[2,3] = input
+y: f32[2,3] = aten.mul.Scalar(self=x, other=2.0)
+return y
+-- declines factor
+";
+
+    #[test]
+    fn a_rule_that_answers_as_expected_passes() {
+        run_cases::<TimesOne>(CASES);
+        let cases = parse(CASES).expect("cases");
+        assert_eq!(cases.iter().map(|case| case.line).collect::<Vec<_>>(), [3, 11]);
+    }
+
+    #[test]
+    fn every_wrong_answer_is_told() {
+        let wrong = CASES.replace("y -> x", "y -> z").replace("declines factor", "rewrites no-op");
+        let told = std::panic::catch_unwind(|| run_cases::<TimesOne>(&wrong)).expect_err("both are wrong");
+        let told = told.downcast_ref::<String>().expect("a message").clone();
+        for part in ["a factor of one goes (line 3)", "  y -> z", "  y -> x", "another factor stays", "the factor is 2"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_case_says_where() {
+        for (text, part) in [
+            ("x: f32[2] = input", "line 1: `x: f32[2] = input` belongs to no case"),
+            ("-- declines x", "line 1: an expectation without a case"),
+            ("== a\nreturn x\n-- maybe", "line 3: expected `-- rewrites CODE`"),
+            ("== a\nx: f32[2] = input\nreturn x\n== b", "line 1: the case `a` has no line"),
+            ("== a\nx: f32[2] = input", "line 1: the case `a` has no line"),
+            ("== a\nx f32\n-- declines x", "the case `a` at line 1"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
