@@ -29,10 +29,20 @@ const STAGES: &[&str] = &[
     "report",
 ];
 /// Ties stages together.
-const SPINE: &[&str] =
-    &["account", "clock", "pipeline", "proposal", "reference", "run_folder", "torch_operators", "trial", "workbench"];
+const SPINE: &[&str] = &[
+    "account",
+    "clock",
+    "pipeline",
+    "proposal",
+    "reference",
+    "run_folder",
+    "torch_operators",
+    "trial",
+    "why_not",
+    "workbench",
+];
 /// What a user touches.
-const FRONT: &[&str] = &["cli", "output", "settings", "surroundings"];
+const FRONT: &[&str] = &["authoring", "cli", "output", "settings", "surroundings"];
 
 /// Exceptions, each with its reason.
 const ALLOWED: &[(&str, &str, &str)] = &[

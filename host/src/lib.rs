@@ -2,6 +2,7 @@
 //! that matter with sandboxed rules, and keeps a repair only when the target proves it.
 
 mod account;
+pub mod authoring;
 pub mod cache;
 pub mod cli;
 pub mod clock;
@@ -38,4 +39,5 @@ pub mod tensor;
 pub mod torch;
 mod torch_operators;
 mod trial;
+pub mod why_not;
 mod workbench;

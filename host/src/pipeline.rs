@@ -114,7 +114,7 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
 }
 
 /// The user's model as a typed graph, and the user's inputs as files.
-fn export_program(bench: &Workbench<'_>, model: &Model) -> Result<(StoredProgram, Vec<TensorFile>), Error> {
+pub(crate) fn export_program(bench: &Workbench<'_>, model: &Model) -> Result<(StoredProgram, Vec<TensorFile>), Error> {
     let begin = Instant::now();
     let folder = bench.folder.folder("original")?;
     let inputs = bench.folder.folder("inputs/user")?;

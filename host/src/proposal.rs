@@ -126,6 +126,8 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
                 set.left_out.push(rule.id().to_owned());
             } else {
                 if unsigned {
+                    // The one that is being worked on stands for the one that is installed.
+                    set.rules.retain(|other| !other.id().eq_ignore_ascii_case(rule.id()));
                     bench.progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
                 }
                 set.rules.push(rule);

@@ -12,6 +12,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use delegate_doctor::sandbox::compile;
 
 /// Chores of this repository
 #[derive(Parser)]
@@ -60,6 +61,10 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
+    // The sandbox starts this program again to compile a rule under limits.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == compile::SUBCOMMAND) {
+        return compile::child_main();
+    }
     let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
         Chore::Test => test::test().map_err(Into::into),

@@ -5,33 +5,22 @@
 //! with their hashes; the Rust list that the host embeds.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
+use delegate_doctor::authoring::{
+    Package, Project, RustBuild, Tools, compiler_version, componentize, described, ensure_target,
+};
 use delegate_doctor::files::{sha256_hex, write_atomic};
-use delegate_doctor::sandbox::component::{CONTRACT_SECTION, SDK_SECTION};
-use delegate_doctor::sandbox::{Limits, inspect};
+use delegate_doctor::sandbox::{Helper, Limits, Options, Sandbox, inspect};
 use fs_err as fs;
-use serde::Deserialize;
-use wit_component::ComponentEncoder;
 
 /// The compiler whose output is committed.
 pub const PINNED_RUSTC: &str = "1.95.0";
-const TARGET: &str = "wasm32-unknown-unknown";
 const EMBEDDED_LIST: &str = "host/src/registry/embedded.rs";
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
-/// A crate that holds a rule.
-struct Package {
-    name: String,
-    version: String,
-    id: String,
-    artifact: String,
-}
 
 /// A rule as a component.
 pub struct Built {
@@ -91,7 +80,7 @@ pub fn command(check: bool, test_rules: bool) -> Outcome<()> {
 /// Builds the rules under `rules/` and writes `registry/`.
 pub fn write_registry() -> Outcome<()> {
     let root = workspace_root();
-    let rustc = rustc_version()?;
+    let rustc = compiler_version()?;
     if rustc != PINNED_RUSTC {
         return Err(format!("the registry is written with rustc {PINNED_RUSTC} only, and this is {rustc}").into());
     }
@@ -114,7 +103,7 @@ pub fn check_registry() -> Outcome<Comparison> {
         fs::remove_dir_all(&rebuilt)?;
     }
     lay_out(&built, &rebuilt)?;
-    if rustc_version()? != PINNED_RUSTC {
+    if compiler_version()? != PINNED_RUSTC {
         return Ok(Comparison { rebuilt, compared: false });
     }
     let mut files = vec!["bundled.toml".to_owned()];
@@ -211,197 +200,40 @@ fn embedded_list(built: &[Built]) -> String {
 
 /// Builds every rule crate below `folder`, ordered by id.
 fn build(root: &Path, folder: &str) -> Outcome<Vec<Built>> {
-    ensure_target()?;
-    let (packages, sdk) = packages(root, folder)?;
+    ensure_target(&|text| println!("{text}"))?;
+    let cargo = RustBuild::of(root)?;
+    let packages: Vec<&Package> =
+        cargo.packages.iter().filter(|package| package.folder.parent() == Some(&root.join(folder))).collect();
     if packages.is_empty() {
         return Ok(Vec::new());
     }
-    let target_folder = root.join("target/rules");
-    let mut command = Command::new(cargo());
-    command
-        .current_dir(root)
-        .args(["build", "--locked", "--quiet", "--lib", "--profile", "rule", "--target", TARGET, "--target-dir"])
-        .arg(&target_folder);
-    for package in &packages {
-        command.args(["--package", &package.name]);
-    }
-    command.env("CARGO_ENCODED_RUSTFLAGS", reproducible_flags(root)?).env_remove("RUSTFLAGS");
-    for variable in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_RUSTFLAGS", "CARGO_INCREMENTAL"] {
-        command.env_remove(variable);
-    }
-    if !command.status()?.success() {
-        return Err(format!("the rules under {folder}/ do not build").into());
-    }
-
-    let mut built = Vec::new();
-    for package in packages {
-        let module = target_folder.join(TARGET).join("rule").join(format!("{}.wasm", package.artifact));
-        let component = componentize(&fs::read(&module)?, &sdk)
+    let helper = Helper::current()?;
+    let sandbox = Sandbox::new(Options { limits: Limits::standard(), cache: None, helper })?;
+    let tools = Tools { sdk: cargo.sdk.clone() };
+    let mut built = BTreeMap::new();
+    for (package, module) in packages.iter().zip(cargo.modules(&packages)?) {
+        let id = Project::read(&package.folder)?.file.id;
+        let component = componentize(&module)
             .map_err(|error| format!("`{}` does not become a component: {error}", package.name))?;
-        inspect(&component, &Limits::standard())
-            .map_err(|(_, reason)| format!("the host would refuse `{}`: {reason}", package.name))?;
-        built.push(Built { id: package.id, version: package.version, component });
-    }
-    built.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(built)
-}
-
-/// Core module to component, with the sections that say what it was built with.
-fn componentize(module: &[u8], sdk: &str) -> Outcome<Vec<u8>> {
-    let mut component = ComponentEncoder::default().validate(true).module(module)?.encode()?;
-    let contract = inspect(&component, &Limits::standard()).map_err(|(_, reason)| reason)?.contract;
-    append_section(&mut component, CONTRACT_SECTION, contract.to_string().as_bytes());
-    append_section(&mut component, SDK_SECTION, sdk.as_bytes());
-    Ok(component)
-}
-
-/// Appends a custom section: id 0, length, name, content.
-fn append_section(component: &mut Vec<u8>, name: &str, content: &[u8]) {
-    fn length(mut n: usize, out: &mut Vec<u8>) {
-        loop {
-            let byte = (n & 0x7f) as u8;
-            n >>= 7;
-            out.push(if n == 0 { byte } else { byte | 0x80 });
-            if n == 0 {
-                return;
+        let component = match described(&sandbox, &package.name, component.clone(), &tools) {
+            Ok((component, manifest)) if manifest.id == id => component,
+            Ok((_, manifest)) => {
+                return Err(format!("`{}` says it is `{}`, its project file `{id}`", package.name, manifest.id).into());
             }
+            // Rules of the tests may fail where they describe themselves; that is what they are for.
+            Err(_) if folder.starts_with("tests") => component,
+            Err(error) => return Err(error.into()),
+        };
+        let rule = Built { id: id.clone(), version: package.version.clone(), component };
+        if built.insert(id.clone(), rule).is_some() {
+            return Err(format!("two crates under {folder}/ have the rule id `{id}`").into());
         }
     }
-    let mut body = Vec::new();
-    length(name.len(), &mut body);
-    body.extend_from_slice(name.as_bytes());
-    body.extend_from_slice(content);
-    component.push(0);
-    length(body.len(), component);
-    component.extend_from_slice(&body);
-}
-
-/// Flags that keep the folders of this machine out of the bytes.
-fn reproducible_flags(root: &Path) -> Outcome<OsString> {
-    let mut folders = vec![(root.to_owned(), "/delegate-doctor")];
-    folders.push((cargo_home()?, "/cargo"));
-    let mut flags = OsString::new();
-    for (from, to) in folders {
-        if !flags.is_empty() {
-            flags.push("\u{1f}");
-        }
-        flags.push("--remap-path-prefix=");
-        flags.push(from);
-        flags.push("=");
-        flags.push(to);
-    }
-    Ok(flags)
-}
-
-fn cargo_home() -> Outcome<PathBuf> {
-    if let Some(home) = std::env::var_os("CARGO_HOME") {
-        return Ok(home.into());
-    }
-    let home = std::env::var_os("HOME").ok_or("neither CARGO_HOME nor HOME is set")?;
-    Ok(Path::new(&home).join(".cargo"))
-}
-
-fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-fn rustc() -> OsString {
-    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+    Ok(built.into_values().collect())
 }
 
 /// The repository's root folder.
 pub fn workspace_root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
-}
-
-fn rustc_version() -> Outcome<String> {
-    let output = Command::new(rustc()).arg("--version").output()?;
-    let text = String::from_utf8(output.stdout)?;
-    Ok(text.split_whitespace().nth(1).unwrap_or_default().to_owned())
-}
-
-/// Makes sure that the compiler has the target's standard library.
-fn ensure_target() -> Outcome<()> {
-    let installed = || -> Outcome<bool> {
-        let output = Command::new(rustc()).args(["--print", "target-libdir", "--target", TARGET]).output()?;
-        let folder = String::from_utf8(output.stdout)?;
-        Ok(output.status.success() && Path::new(folder.trim()).is_dir())
-    };
-    if installed()? {
-        return Ok(());
-    }
-    println!("Adding the target {TARGET} to the Rust toolchain");
-    let added = Command::new("rustup").args(["target", "add", TARGET]).status().is_ok_and(|status| status.success());
-    if added && installed()? {
-        return Ok(());
-    }
-    Err(format!(
-        "the Rust toolchain lacks the target {TARGET} and rustup could not add it.\n\
-         With a network: `rustup target add {TARGET}`.\n\
-         On Debian without rustup: install rustc-web, cargo-web and rust-web-src, and build with `RUSTC_BOOTSTRAP=1`, \
-         `-Z build-std=std,panic_abort` and rust-lld as linker. The components that are committed under registry/ \
-         need none of this."
-    )
-    .into())
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<MetadataPackage>,
-}
-
-#[derive(Deserialize)]
-struct MetadataPackage {
-    name: String,
-    version: String,
-    manifest_path: PathBuf,
-    targets: Vec<MetadataTarget>,
-}
-
-#[derive(Deserialize)]
-struct MetadataTarget {
-    name: String,
-    crate_types: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct RuleFile {
-    id: String,
-}
-
-/// The rule crates directly below `folder`, and what the SDK calls itself.
-fn packages(root: &Path, folder: &str) -> Outcome<(Vec<Package>, String)> {
-    let output = Command::new(cargo())
-        .current_dir(root)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
-        .output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
-    let sdk = metadata.packages.iter().find(|package| package.name == "rule-sdk").ok_or("no package `rule-sdk`")?;
-    let sdk = format!("rule-sdk {}", sdk.version);
-    let mut found = BTreeMap::new();
-    for package in metadata.packages {
-        let Some(crate_folder) = package.manifest_path.parent() else { continue };
-        if crate_folder.parent() != Some(&root.join(folder)) {
-            continue;
-        }
-        let Some(artifact) =
-            package.targets.iter().find(|target| target.crate_types.iter().any(|kind| kind == "cdylib"))
-        else {
-            continue;
-        };
-        let rule: RuleFile = toml::from_str(&fs::read_to_string(crate_folder.join("rule.toml"))?)
-            .map_err(|error| format!("`{}`: {error}", crate_folder.join("rule.toml").display()))?;
-        let artifact = artifact.name.replace('-', "_");
-        if let Some(other) = found.insert(
-            rule.id.clone(),
-            Package { name: package.name.clone(), version: package.version, id: rule.id, artifact },
-        ) {
-            return Err(format!("`{}` and `{}` have the same rule id", other.name, package.name).into());
-        }
-    }
-    Ok((found.into_values().collect(), sdk))
 }

@@ -19,7 +19,7 @@ pub mod visible;
 pub mod wording;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 
 /// The JSON schema of [`model::Report`], as published in `docs/report.schema.json`.
 pub fn schema() -> schemars::Schema {

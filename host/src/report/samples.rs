@@ -11,7 +11,7 @@ use crate::evidence::{Evidence, Projected};
 use crate::gates::{Gate, GateStatus};
 
 /// Every sample with its file name.
-pub(super) fn all() -> Vec<(&'static str, Report)> {
+pub(crate) fn all() -> Vec<(&'static str, Report)> {
     vec![
         ("accepted", accepted()),
         ("rejected", rejected()),

@@ -9,6 +9,7 @@ use wasmparser::component_types::{ComponentEntityType, ComponentItem};
 use wasmparser::{ComponentExternalKind, Parser, Payload, Validator, WasmFeatures};
 
 use super::Limits;
+use super::contract::Manifest;
 use super::error::Class;
 use crate::files::sha256_hex;
 
@@ -18,6 +19,11 @@ pub const CONTRACTS: &[Contract] = &[Contract { major: 0, minor: 1 }];
 const INTERFACE: &str = "delegate-doctor:rules/rule@";
 /// Custom section with the contract version that the author's tool built for.
 pub const CONTRACT_SECTION: &str = "delegate-doctor:contract";
+/// Custom section with the manifest as JSON, to be read without running the rule. What the rule says when it
+/// is asked must be the same.
+pub const MANIFEST_SECTION: &str = "delegate-doctor:manifest";
+/// Bytes of a manifest section that are read.
+const MANIFEST_BYTES: usize = 256 << 10;
 /// Custom section with the author's tool and its version.
 pub const SDK_SECTION: &str = "delegate-doctor:sdk";
 
@@ -36,7 +42,7 @@ pub fn newest_contract() -> String {
 }
 
 /// What the bytes say without being run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Inspection {
     /// lower-case hex SHA-256 of the bytes
     pub sha256: String,
@@ -48,6 +54,8 @@ pub struct Inspection {
     pub contract: semver::Version,
     /// `rule-sdk 0.1.0`, where the component says so
     pub sdk: Option<String>,
+    /// what it says it is, where a section says so; not yet compared with what the rule itself says
+    pub manifest: Option<Manifest>,
     /// functions over all core modules
     pub functions: usize,
     /// core modules
@@ -113,6 +121,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Finding> {
         interface,
         contract,
         sdk: outline.sdk,
+        manifest: outline.manifest,
         functions: outline.functions,
         core_modules: outline.core_modules,
         largest_body: outline.largest_body,
@@ -127,6 +136,7 @@ struct Outline {
     exports: Vec<String>,
     instances: Vec<String>,
     sdk: Option<String>,
+    manifest: Option<Manifest>,
     functions: usize,
     core_modules: usize,
     largest_body: usize,
@@ -191,6 +201,20 @@ impl Outline {
                 Payload::CustomSection(section) if depth == 0 && section.name() == SDK_SECTION => {
                     outline.sdk =
                         std::str::from_utf8(section.data()).ok().map(|text| super::error::printable(text, 64));
+                }
+                Payload::CustomSection(section) if depth == 0 && section.name() == MANIFEST_SECTION => {
+                    let read = || {
+                        if section.data().len() > MANIFEST_BYTES {
+                            return Err(format!(
+                                "it has {} bytes, and {MANIFEST_BYTES} are allowed",
+                                section.data().len()
+                            ));
+                        }
+                        serde_json::from_slice(section.data()).map_err(|error| error.to_string())
+                    };
+                    let manifest = read()
+                        .map_err(|why| load(format!("its section `{MANIFEST_SECTION}` cannot be read: {why}")))?;
+                    outline.manifest = Some(manifest);
                 }
                 _ => {}
             }

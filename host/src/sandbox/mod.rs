@@ -113,6 +113,10 @@ impl Sandbox {
         let ((manifest,), _) = described.map_err(failed)?;
         answer::check_manifest(&manifest, &limits.answer).map_err(failed)?;
         let manifest = answer::clean_manifest(manifest, &limits.answer);
+        if inspection.manifest.as_ref().is_some_and(|section| *section != manifest) {
+            let reason = "its manifest section says something else than the rule itself".to_owned();
+            return Err(failed((Class::BadOutput, reason)));
+        }
         let version = semver::Version::parse(&manifest.version)
             .map_err(|error| failed((Class::BadOutput, format!("it has no version: {error}"))))?;
         Ok(Rule { manifest, version, inspection, pre, exports, engine: self.engine.clone(), limits: limits.clone() })

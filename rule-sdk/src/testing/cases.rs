@@ -23,6 +23,7 @@
 //! component, and for a Rust crate compares its answers with the native ones.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::text::{self, ParsedGraph};
@@ -198,7 +199,8 @@ pub fn run_cases<R: Rule>(text: &str) {
         }
         if let Some(folder) = &folder {
             let path = folder.join(format!("{index}.txt"));
-            std::fs::write(&path, described).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
+            let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(described.as_bytes()));
+            written.unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
         }
     }
     assert!(failures.is_empty(), "{failures}");
@@ -260,7 +262,8 @@ return y
         let wrong = CASES.replace("y -> x", "y -> z").replace("declines factor", "rewrites no-op");
         let told = std::panic::catch_unwind(|| run_cases::<TimesOne>(&wrong)).expect_err("both are wrong");
         let told = told.downcast_ref::<String>().expect("a message").clone();
-        for part in ["a factor of one goes (line 3)", "  y -> z", "  y -> x", "another factor stays", "the factor is 2"] {
+        for part in ["a factor of one goes (line 3)", "  y -> z", "  y -> x", "another factor stays", "the factor is 2"]
+        {
             assert!(told.contains(part), "{part}: {told}");
         }
     }

@@ -2,31 +2,16 @@
 
 use std::fmt::Write as _;
 
-use clap::Subcommand;
 use serde::Serialize;
 
-use super::{Context, Format};
+use super::inspect::class;
+use super::{Context, Format, sandbox};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, Talk, style, styled};
 use crate::progress::{Progress as _, Unit};
 use crate::registry;
-use crate::sandbox::contract::{Numerics, Stability};
-use crate::sandbox::{Helper, Limits, Options, Sandbox};
-
-/// Work with repair rules
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  delegate-doctor rules list")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    List(List),
-}
+use crate::sandbox::Limits;
+use crate::sandbox::contract::Stability;
 
 /// List the rules with what they promise
 #[derive(Debug, clap::Args)]
@@ -40,7 +25,7 @@ Examples:
   delegate-doctor rules list --verbose       With what they look at and their full hashes
   delegate-doctor rules list --format json   Everything they say about themselves"
 )]
-struct List {
+pub(super) struct Arguments {
     /// How to show the result
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -93,12 +78,6 @@ struct Reason {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    match &arguments.command {
-        Command::List(arguments) => list(arguments, context),
-    }
-}
-
-fn list(arguments: &List, context: &Context) -> Result<Exit, Failure> {
     let rules = rules(context)?;
     let broken = rules.iter().any(|rule| matches!(rule.told, Told::Failed { .. }));
     let written = match arguments.format {
@@ -110,10 +89,7 @@ fn list(arguments: &List, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
-    let helper =
-        Helper::current().map_err(|error| Failure::with_cause("Failed to find this program's own file", error))?;
-    let cache = Some(context.common.folders.compiled_rules());
-    let sandbox = Sandbox::new(Options { limits: Limits::default(), cache, helper })?;
+    let sandbox = sandbox(context, Limits::standard())?;
     let components = registry::bundled()?;
     let progress = context.printer.progress();
     // Only the first time takes long enough to be seen: then every rule is compiled.
@@ -155,11 +131,7 @@ fn told(rule: &crate::sandbox::Rule) -> Told {
     Told::Manifest {
         title: manifest.title.clone(),
         summary: manifest.summary.clone(),
-        class: match manifest.numerics {
-            Numerics::Exact => "exact",
-            Numerics::Tolerant(_) => "tolerant",
-            Numerics::Corrective(_) => "corrective",
-        },
+        class: class(manifest.numerics),
         stability: match manifest.stability {
             Stability::Preview => "preview",
             Stability::Stable => "stable",
