@@ -7,7 +7,11 @@ pub(crate) fn docs(check: bool) -> Result {
     let mut schema =
         serde_json::to_string_pretty(&delegate_doctor::report::schema()).map_err(|error| error.to_string())?;
     schema.push('\n');
-    let pages = [("cli.md", delegate_doctor::cli::reference_markdown()), ("report.schema.json", schema)];
+    let pages = [
+        ("cli.md", delegate_doctor::cli::reference_markdown()),
+        ("report.schema.json", schema),
+        ("sandbox.md", hostile_rules::page()),
+    ];
     for (name, text) in pages {
         let path = root().join("docs").join(name);
         if check {

@@ -23,6 +23,7 @@ mod arithmetic;
 mod array;
 mod convolution;
 mod creation;
+mod effort;
 mod indexing;
 mod layout;
 mod matmul;
@@ -42,6 +43,7 @@ use std::sync::OnceLock;
 
 pub use arguments::{Item, Scalar};
 pub use array::{Array, Data, Nd};
+pub use effort::{Work, effort};
 pub use run::{Delegate, Environment, Run, in_place_base, run};
 
 use arguments::Call;

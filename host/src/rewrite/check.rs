@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::metadata::{difference, is_row_major};
-use super::{Operand, Proposal, Refusal, Step, ValueRef, refuse};
+use super::{Operand, Proposal, Refusal, Step, ValueRef, fold, refuse};
 use crate::graph::shapes::{self, ShapeArgument};
 use crate::graph::{
     Argument, Graph, GraphOutput, Literal, Node, NodeId, Program, TensorMeta, ValueId, ValueSource, schema,
@@ -13,6 +13,11 @@ use crate::sandbox::contract::{self, CreatedRef, Edit, Rewrite};
 
 /// Elements of a value that may be folded.
 const MOST_FOLDED: i64 = 1 << 28;
+
+/// Elements of a value that a rewrite may make, unless the site holds large ones.
+const MOST_MADE: usize = 1 << 24;
+/// How many times the largest value of the site a value that a rewrite makes may be.
+const MOST_TIMES_LARGEST: usize = 16;
 
 /// What does not hold: a code and a sentence.
 type Fault = (&'static str, String);
@@ -61,6 +66,8 @@ struct Checker<'a> {
     one: &'a Match,
     /// where the anchor stands; inserts come directly before it
     anchor: usize,
+    /// elements of a value that the rewrite may make
+    most_made: usize,
     steps: Vec<Step>,
     created: Vec<Created>,
     replaced: HashSet<ValueId>,
@@ -71,10 +78,12 @@ struct Checker<'a> {
 impl<'a> Checker<'a> {
     fn new(program: &'a Program, one: &'a Match) -> Self {
         let graph = program.graph();
+        let largest = one.values.iter().filter_map(|value| graph.tensor(*value)).filter_map(fold::elements).max();
         Self {
             program,
             graph,
             one,
+            most_made: largest.unwrap_or(0).saturating_mul(MOST_TIMES_LARGEST).max(MOST_MADE),
             anchor: graph.position(one.anchor).unwrap_or(0),
             steps: Vec::new(),
             created: Vec::new(),
@@ -220,6 +229,7 @@ impl<'a> Checker<'a> {
             self.reads_what_the_anchor_reads(value)?;
         }
         let outputs = self.infer(&node.op, &inputs)?;
+        self.is_of_sensible_size(&outputs)?;
         if !node.expect.is_empty() {
             self.meets(&node.expect, &outputs)?;
         }
@@ -227,6 +237,21 @@ impl<'a> Checker<'a> {
             inputs.iter().flat_map(|(_, operand)| super::operand_refs(operand)).all(|value| self.is_constant(value));
         self.created.push(Created { outputs: outputs.clone(), constant });
         self.steps.push(Step::Insert { op: node.op.clone(), inputs, outputs });
+        Ok(())
+    }
+
+    /// Everything that follows, on this machine and on the target, has to hold what the rewrite makes.
+    fn is_of_sensible_size(&self, outputs: &[TensorMeta]) -> Result<(), Fault> {
+        for made in outputs {
+            // Sizes that vary follow from those of the program.
+            if made.fixed_sizes().is_none() {
+                continue;
+            }
+            let elements = fold::elements(made).unwrap_or(usize::MAX);
+            if elements > self.most_made {
+                return Err(("size", format!("it would make {elements} numbers, and {} are allowed", self.most_made)));
+            }
+        }
         Ok(())
     }
 

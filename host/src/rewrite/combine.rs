@@ -9,7 +9,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::fold::{self, Evaluator, FoldError, FoldRequest};
 use super::{Operand, Proposal, Refusal, Step, ValueRef, operand_refs, refused_by_graph, storage};
-use crate::graph::{NodeId, Patch, PatchEdit, Program, TensorMeta, ValueId};
+use crate::graph::{NodeId, Patch, PatchEdit, Program, TensorMeta, ValueId, ValueSource};
+
+/// Elements that rewrites may have stored in a program that stores nothing itself.
+const LEAST_FOLDED: usize = 1 << 22;
 
 /// Rewrites that go together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +38,7 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
     let mut changed: HashSet<NodeId> = HashSet::new();
     let mut read: HashSet<ValueId> = HashSet::new();
     let mut replaced: HashSet<ValueId> = HashSet::new();
+    let mut room = most_folded(program);
     for proposal in proposals {
         let changes = proposal.changes();
         let replaces = proposal.replaces();
@@ -49,6 +53,13 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
             combined.postponed.push(proposal.anchor);
             continue;
         }
+        let folded = folded(&proposal);
+        if folded > room {
+            let reason = format!("it would store {folded} numbers more, and there is room for {room}");
+            combined.refused.push(super::refuse(program, &proposal.origin, proposal.anchor, "size", reason));
+            continue;
+        }
+        room -= folded;
         // What an earlier site replaced is read as its replacement.
         read.extend(proposal.reads().difference(&replaced));
         changed.extend(changes);
@@ -81,6 +92,27 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
         }
     }
     combined
+}
+
+/// Elements that a rewrite has stored.
+fn folded(proposal: &Proposal) -> usize {
+    let sizes = proposal.steps.iter().filter_map(|step| match step {
+        Step::Fold { meta, .. } => Some(fold::elements(meta).unwrap_or(usize::MAX)),
+        _ => None,
+    });
+    sizes.fold(0, usize::saturating_add)
+}
+
+/// Elements that all rewrites together may have stored: twice what the program stores, and always a few.
+fn most_folded(program: &Program) -> usize {
+    let stored = program.graph().values().into_iter().filter(|value| {
+        matches!(
+            value.source,
+            ValueSource::Parameter(_) | ValueSource::Buffer { .. } | ValueSource::Constant(_)
+        )
+    });
+    let elements = stored.filter_map(|value| value.tensor()).filter_map(fold::elements);
+    elements.fold(0, usize::saturating_add).saturating_mul(2).max(LEAST_FOLDED)
 }
 
 fn is_deleted(proposal: &Proposal, node: NodeId) -> bool {

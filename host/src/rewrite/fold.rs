@@ -7,6 +7,13 @@ use crate::graph::{Argument, Graph, Literal, Program, SymIntArgument, TensorMeta
 use crate::interpreter::{self, Array, Delegate, Item, Precision};
 use crate::tensor::Tensor;
 
+/// Elements that all calls of a request may make, unless the stored tensors they begin with are large.
+const MOST_ELEMENTS: usize = 1 << 24;
+/// How many times the largest stored tensor all calls of a request may make.
+const MOST_TIMES_LARGEST: usize = 8;
+/// Element operations that all calls of a request may take.
+const MOST_OPERATIONS: f64 = 2e10;
+
 /// A computation that depends on stored tensors only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoldRequest {
@@ -25,6 +32,8 @@ pub struct FoldNode {
     pub op: String,
     /// in schema order
     pub inputs: Vec<(String, FoldOperand)>,
+    /// what it gives
+    pub outputs: Vec<TensorMeta>,
 }
 
 /// A value within a [`FoldRequest`].
@@ -90,7 +99,11 @@ impl Evaluator for ReferenceEvaluator<'_> {
     fn evaluate(&mut self, program: &Program, request: &FoldRequest) -> Result<Tensor, String> {
         let mut computed: Vec<Vec<Array>> = Vec::new();
         let mut stored: HashMap<ValueId, Array> = HashMap::new();
+        let (mut made, mut operations) = (0_usize, 0.0);
         for node in &request.nodes {
+            if crate::interrupt::requested() {
+                return Err("interrupted".to_owned());
+            }
             let mut arguments = Vec::new();
             for (name, operand) in &node.inputs {
                 let mut find = |value: &FoldValue| find(program, *value, &computed, &mut stored);
@@ -109,6 +122,20 @@ impl Evaluator for ReferenceEvaluator<'_> {
                 };
                 arguments.push((name.clone(), item));
             }
+            let outputs = node.outputs.iter().map(|meta| elements(meta).unwrap_or(usize::MAX));
+            let outputs = outputs.fold(0, usize::saturating_add);
+            made = made.saturating_add(outputs);
+            let largest = stored.values().map(|array| array.sizes().iter().product::<usize>()).max().unwrap_or(0);
+            let most = largest.saturating_mul(MOST_TIMES_LARGEST).max(MOST_ELEMENTS);
+            if made > most {
+                return Err(format!("it would make {made} numbers or more on the way, and {most} are allowed"));
+            }
+            operations += cost(&node.op, &arguments, outputs);
+            if operations > MOST_OPERATIONS {
+                return Err(format!(
+                    "it would take about {operations:.1e} operations or more, and {MOST_OPERATIONS:.1e} are allowed"
+                ));
+            }
             computed.push(self.call(&node.op, &arguments)?);
         }
         let tensor = find(program, request.result, &computed, &mut stored)?.to_tensor();
@@ -125,6 +152,34 @@ impl Evaluator for ReferenceEvaluator<'_> {
         }
         Ok(tensor)
     }
+}
+
+/// Elements of a tensor; `None` when a size varies or there are too many to count.
+pub(super) fn elements(meta: &TensorMeta) -> Option<usize> {
+    let sizes = meta.fixed_sizes()?;
+    sizes.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn cost(op: &str, arguments: &[(String, Item)], made: usize) -> f64 {
+    let tensors = |item: &Item| match item {
+        Item::Tensor(one) => vec![one.sizes().to_vec()],
+        Item::Tensors(all) => all.iter().map(|one| one.sizes().to_vec()).collect(),
+        Item::OptionalTensors(all) => all.iter().flatten().map(|one| one.sizes().to_vec()).collect(),
+        Item::Literal(_) | Item::Int(_) | Item::Ints(_) => Vec::new(),
+    };
+    let find = |name: &str| arguments.iter().find(|(argument, _)| argument == name).map(|(_, item)| item);
+    let kernel = match find("kernel_size") {
+        Some(Item::Literal(Literal::Ints(kernel))) => Some(kernel.as_slice()),
+        _ => None,
+    };
+    let read = arguments
+        .iter()
+        .flat_map(|(_, item)| tensors(item))
+        .map(|sizes| sizes.iter().map(|&size| size as f64).product::<f64>())
+        .sum();
+    let sizes_of = |name: &str| find(name).and_then(|item| tensors(item).into_iter().next());
+    interpreter::effort(&interpreter::Work { op, sizes_of: &sizes_of, kernel, read, made: made as f64 })
 }
 
 impl ReferenceEvaluator<'_> {
@@ -180,20 +235,17 @@ pub(super) fn request(
     value: ValueRef,
     meta: &TensorMeta,
 ) -> Result<FoldRequest, String> {
-    let inserts: Vec<&Vec<(String, Operand)>> = proposal
+    let inserts: Vec<Insert<'_>> = proposal
         .steps
         .iter()
-        .filter_map(|step| if let Step::Insert { inputs, .. } = step { Some(inputs) } else { None })
-        .collect();
-    let ops: Vec<&String> = proposal
-        .steps
-        .iter()
-        .filter_map(|step| if let Step::Insert { op, .. } = step { Some(op) } else { None })
+        .filter_map(|step| match step {
+            Step::Insert { op, inputs, outputs } => Some(Insert { op, inputs, outputs }),
+            _ => None,
+        })
         .collect();
     let mut builder = Builder {
         graph: program.graph(),
         inserts,
-        ops,
         nodes: Vec::new(),
         created: HashMap::new(),
         made: HashMap::new(),
@@ -202,10 +254,17 @@ pub(super) fn request(
     Ok(FoldRequest { nodes: builder.nodes, result, meta: meta.clone() })
 }
 
+/// A node that the proposal inserts.
+#[derive(Clone, Copy)]
+struct Insert<'a> {
+    op: &'a str,
+    inputs: &'a [(String, Operand)],
+    outputs: &'a [TensorMeta],
+}
+
 struct Builder<'a> {
     graph: &'a Graph,
-    inserts: Vec<&'a Vec<(String, Operand)>>,
-    ops: Vec<&'a String>,
+    inserts: Vec<Insert<'a>>,
     nodes: Vec<FoldNode>,
     /// insert of the proposal → call
     created: HashMap<usize, usize>,
@@ -222,22 +281,22 @@ impl Builder<'_> {
                 if let Some(&node) = self.created.get(&insertion) {
                     return Ok(FoldValue::Computed { node, output });
                 }
-                let (Some(&inputs), Some(&op)) = (self.inserts.get(insertion), self.ops.get(insertion)) else {
+                let Some(&Insert { op, inputs, outputs }) = self.inserts.get(insertion) else {
                     return Err(format!("insert {insertion} does not exist"));
                 };
                 let mut operands = Vec::new();
                 for (name, operand) in inputs {
                     operands.push((name.clone(), self.operand(operand)?));
                 }
-                let node = self.push(op.clone(), operands);
+                let node = self.push(op.to_owned(), operands, outputs.to_vec());
                 self.created.insert(insertion, node);
                 Ok(FoldValue::Computed { node, output })
             }
         }
     }
 
-    fn push(&mut self, op: String, inputs: Vec<(String, FoldOperand)>) -> usize {
-        self.nodes.push(FoldNode { op, inputs });
+    fn push(&mut self, op: String, inputs: Vec<(String, FoldOperand)>, outputs: Vec<TensorMeta>) -> usize {
+        self.nodes.push(FoldNode { op, inputs, outputs });
         self.nodes.len() - 1
     }
 
@@ -305,7 +364,8 @@ impl Builder<'_> {
                 };
                 operands.push((input.name.clone(), operand));
             }
-            let node = self.push(producer.op.clone(), operands);
+            let outputs = producer.output_values().filter_map(|value| self.graph.tensor(value).cloned()).collect();
+            let node = self.push(producer.op.clone(), operands, outputs);
             self.made.insert(producer.id, node);
         }
         self.known(wanted)

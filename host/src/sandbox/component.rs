@@ -5,8 +5,8 @@
 //! could carry anything but types are refused. This is a first filter: what compiling costs is held down
 //! by the limits of the compiling process.
 
-use wasmparser::component_types::{ComponentEntityType, ComponentItem};
-use wasmparser::{ComponentExternalKind, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::component_types::{ComponentAnyTypeId, ComponentEntityType};
+use wasmparser::{ComponentExternalKind, CompositeInnerType, Parser, Payload, Validator, WasmFeatures};
 
 use super::Limits;
 use super::contract::Manifest;
@@ -99,14 +99,13 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Finding> {
         .validate_all(bytes)
         .map_err(|error| load(format!("it is not valid: {}", error.message())))?;
     for import in &outline.imports {
-        let carries_types_only = match types.as_ref().component_item_for_import(import) {
-            Some(ComponentItem { ty: ComponentEntityType::Type { .. }, .. }) => true,
-            Some(ComponentItem { ty: ComponentEntityType::Instance(id), .. }) => {
-                types.as_ref().get(*id).is_some_and(|instance| {
-                    instance.exports.values().all(|item| matches!(item.ty, ComponentEntityType::Type { .. }))
-                })
-            }
-            _ => false,
+        let carries_types_only = match types.as_ref().component_item_for_import(import).map(|item| &item.ty) {
+            Some(ComponentEntityType::Instance(id)) => types
+                .as_ref()
+                .get(*id)
+                .is_some_and(|instance| instance.exports.values().all(|item| is_plain_type(&item.ty))),
+            Some(ty) => is_plain_type(ty),
+            None => false,
         };
         if !carries_types_only {
             return Err((Class::Import, format!("it imports `{import}`, and a rule may import nothing but types")));
@@ -129,6 +128,11 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Finding> {
     })
 }
 
+/// True for types of plain data; a resource is a handle to something that the host would have to have.
+fn is_plain_type(ty: &ComponentEntityType) -> bool {
+    matches!(ty, ComponentEntityType::Type { referenced: ComponentAnyTypeId::Defined(_), .. })
+}
+
 /// Counts and names from one pass over the bytes.
 #[derive(Default)]
 struct Outline {
@@ -138,6 +142,7 @@ struct Outline {
     sdk: Option<String>,
     manifest: Option<Manifest>,
     functions: usize,
+    types: usize,
     core_modules: usize,
     largest_body: usize,
 }
@@ -162,6 +167,24 @@ impl Outline {
                 }
                 Payload::ComponentSection { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::TypeSection(section) => {
+                    for group in section {
+                        for one in group.map_err(invalid)?.types() {
+                            outline.types += 1;
+                            if outline.types > limits.types {
+                                return Err(too_many("function types", outline.types, limits.types));
+                            }
+                            let CompositeInnerType::Func(function) = &one.composite_type.inner else { continue };
+                            let values = function.params().len() + function.results().len();
+                            if values > limits.type_values {
+                                return Err(load(format!(
+                                    "a function type has {values} values, and {} are allowed",
+                                    limits.type_values
+                                )));
+                            }
+                        }
+                    }
+                }
                 Payload::CodeSectionEntry(body) => {
                     outline.functions += 1;
                     let size = body.as_bytes().len();

@@ -14,6 +14,10 @@ pub struct Limits {
     pub body_bytes: usize,
     /// locals of one function
     pub locals: u32,
+    /// parameters and results of one function type
+    pub type_values: usize,
+    /// function types over all core modules
+    pub types: usize,
     /// core modules in a component
     pub core_modules: usize,
     /// address space of the compiling process
@@ -88,6 +92,8 @@ impl Limits {
             functions: 5_000,
             body_bytes: 128 << 10,
             locals: 1_000,
+            type_values: 64,
+            types: 5_000,
             core_modules: 16,
             compile_address_space: 2 << 30,
             compile_cpu: Duration::from_secs(20),
@@ -112,6 +118,7 @@ impl Limits {
             component_bytes: 32 << 20,
             functions: 20_000,
             body_bytes: 512 << 10,
+            types: 20_000,
             core_modules: 64,
             compile_cpu: Duration::from_secs(60),
             compile_wall: Duration::from_secs(180),

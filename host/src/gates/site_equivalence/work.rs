@@ -10,8 +10,13 @@ use super::{SiteResult, Task, stimuli};
 use crate::gates::sites::Site;
 use crate::gates::stimuli::Stimulus;
 use crate::gates::tolerance::Claim;
-use crate::graph::{Argument, Dim, Graph, Node, SymIntArgument, TensorMeta, ValueId};
+use crate::graph::{Argument, Dim, Graph, Literal, Node, SymIntArgument, TensorMeta, ValueId};
+use crate::interpreter::{Work, effort};
 use crate::tensor::Tensor;
+
+/// A site is evaluated at least twice, whatever that costs, unless one evaluation takes this many times the
+/// budget of all sites.
+const MOST_OVER_BUDGET: f64 = 20.0;
 
 /// Content of a value that never changes, if it is one.
 type Content = Result<Option<Arc<Tensor>>, String>;
@@ -185,6 +190,11 @@ pub(super) fn plan<'a>(
     // A claim within a tolerance is evaluated in both arithmetics.
     let runs = if task.claim == Claim::Exact { 1.0 } else { 2.0 };
     let cost = runs * (cost(task.original, &site.old) + cost(task.patched, &site.new)).max(1.0);
+    let most = task.budget.operations * MOST_OVER_BUDGET;
+    if cost > most {
+        limits.push(format!("one evaluation takes about {cost:.1e} operations, and {most:.1e} are allowed"));
+        stimuli.clear();
+    }
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -218,37 +228,21 @@ fn cost(graph: &Graph, nodes: &[&Node]) -> f64 {
     nodes
         .iter()
         .map(|node| {
-            let made: usize = node.output_values().map(|value| count(graph, value)).sum();
-            let read: usize = node.input_values().map(|value| count(graph, value)).sum();
-            let of = |name: &str| match node.input(name) {
+            let sizes_of = |name: &str| match node.input(name) {
                 Some(Argument::Value(value)) => graph.tensor(*value).and_then(sizes),
                 _ => None,
             };
-            let name = node.op.split('.').nth(1).unwrap_or_default();
-            let factor = if name.contains("conv") {
-                of("weight").map_or(9, |sizes| sizes.iter().skip(1).product())
-            } else if name == "linear" {
-                of("weight").and_then(|sizes| sizes.last().copied()).unwrap_or(64)
-            } else if name.contains("mm") || name == "matmul" {
-                of("self").or_else(|| of("mat1")).and_then(|sizes| sizes.last().copied()).unwrap_or(64)
-            } else if name.contains("attention") {
-                2 * of("key").and_then(|sizes| sizes.iter().rev().nth(1).copied()).unwrap_or(64)
-            } else if name.contains("pool") {
-                match node.input("kernel_size") {
-                    Some(Argument::Literal(crate::graph::Literal::Ints(kernel))) => {
-                        kernel.iter().fold(1_i64, |n, &k| n.saturating_mul(k.max(1))).try_into().unwrap_or(9)
-                    }
-                    _ => 9,
-                }
-            } else if ["softmax", "gelu", "exp", "tanh", "sigmoid", "erf", "norm", "log"]
-                .iter()
-                .any(|part| name.contains(part))
-            {
-                12
-            } else {
-                2
+            let kernel = match node.input("kernel_size") {
+                Some(Argument::Literal(Literal::Ints(kernel))) => Some(kernel.as_slice()),
+                _ => None,
             };
-            made as f64 * factor as f64 + read as f64 * 2.0
+            effort(&Work {
+                op: &node.op,
+                sizes_of: &sizes_of,
+                kernel,
+                read: node.input_values().map(|value| count(graph, value) as f64).sum(),
+                made: node.output_values().map(|value| count(graph, value) as f64).sum(),
+            })
         })
         .sum()
 }
