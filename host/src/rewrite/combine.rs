@@ -106,10 +106,7 @@ fn folded(proposal: &Proposal) -> usize {
 /// Elements that all rewrites together may have stored: twice what the program stores, and always a few.
 fn most_folded(program: &Program) -> usize {
     let stored = program.graph().values().into_iter().filter(|value| {
-        matches!(
-            value.source,
-            ValueSource::Parameter(_) | ValueSource::Buffer { .. } | ValueSource::Constant(_)
-        )
+        matches!(value.source, ValueSource::Parameter(_) | ValueSource::Buffer { .. } | ValueSource::Constant(_))
     });
     let elements = stored.filter_map(|value| value.tensor()).filter_map(fold::elements);
     elements.fold(0, usize::saturating_add).saturating_mul(2).max(LEAST_FOLDED)

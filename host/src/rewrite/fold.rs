@@ -243,13 +243,8 @@ pub(super) fn request(
             _ => None,
         })
         .collect();
-    let mut builder = Builder {
-        graph: program.graph(),
-        inserts,
-        nodes: Vec::new(),
-        created: HashMap::new(),
-        made: HashMap::new(),
-    };
+    let mut builder =
+        Builder { graph: program.graph(), inserts, nodes: Vec::new(), created: HashMap::new(), made: HashMap::new() };
     let result = builder.value(value)?;
     Ok(FoldRequest { nodes: builder.nodes, result, meta: meta.clone() })
 }

@@ -51,7 +51,7 @@ pub(crate) fn cases() -> Vec<Case> {
                     .component()
             },
             Class::Trap,
-            "it crashed: memory fault",
+            "it crashed: wasm trap: out of bounds memory access",
         ),
         ask(
             "memory-in-realloc",
@@ -145,8 +145,8 @@ pub(crate) fn cases() -> Vec<Case> {
             "very-many-instances",
             "has 400,000 instances of an empty module",
             || with_instances(&["(module)"], 400_000),
-            Class::Memory,
-            "resource limit exceeded: instance",
+            Class::Load,
+            "it is not valid: instances count exceeds limit of 4096",
         ),
     ]
 }

@@ -29,7 +29,7 @@ impl Rule for Crafted {
             "answer-is-the-input" | "answer-shares-the-input" | "needed-copy" => Anchor::on(["aten.clone.default"]),
             "deleted-write" | "changed-write" => Anchor::on(["aten.relu_.default"]),
             "fold-of-written-buffer" => Anchor::on(["aten.mul.Tensor"]),
-            "read-at-another-time" => Anchor::on(["aten.clone.default"]).surroundings(2, 0),
+            "read-at-another-time" => Anchor::on(["aten.softmax.int"]).surroundings(2, 0),
             attack if numbers::is_on_relu(attack) => Anchor::on(["aten.relu.default"]),
             "matches-everything" => Anchor::on([
                 "aten.conv2d.default",

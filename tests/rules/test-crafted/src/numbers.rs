@@ -67,8 +67,10 @@ fn examine(attack: &str, site: &Site<'_>) -> Result<Option<rule_sdk::Rewrite>, r
             patch.node("aten.mul.Tensor").arg("self", input).arg("other", keep).add()
         }
         "wrong-for-nan" => {
-            // The larger of the two sides ignores NaN.
-            patch.node("aten.nan_to_num.default").arg("self", input).add()
+            let keep = patch.node("aten.ge.Scalar").arg("self", input).arg("other", number(0.0)).add();
+            let zeros =
+                patch.node("aten.full.default").arg("size", sizes.as_slice()).arg("fill_value", number(0.0)).add();
+            patch.node("aten.where.self").arg("condition", keep).arg("self", input).arg("other", zeros).add()
         }
         "wrong-in-one-channel" | "roughly-in-one-channel" => {
             let first = slice(&mut patch, 0, 1);
@@ -87,9 +89,10 @@ fn examine(attack: &str, site: &Site<'_>) -> Result<Option<rule_sdk::Rewrite>, r
             let relu = unary(&mut patch, "aten.relu.default", input);
             let over = patch.node("aten.gt.Scalar").arg("self", input).arg("other", number(70.0)).add();
             let under = patch.node("aten.lt.Scalar").arg("self", input).arg("other", number(71.0)).add();
-            let hit = patch.node("aten.logical_and.default").arg("self", over).arg("other", under).add();
             let wrong = patch.node("aten.mul.Scalar").arg("self", relu).arg("other", number(2.0)).add();
-            let node = patch.node("aten.where.self").arg("condition", hit).arg("self", wrong);
+            let node = patch.node("aten.where.self").arg("condition", under).arg("self", wrong);
+            let wrong = node.arg("other", relu).add();
+            let node = patch.node("aten.where.self").arg("condition", over).arg("self", wrong);
             node.arg("other", relu).add()
         }
         _ => return Ok(None),
