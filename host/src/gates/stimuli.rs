@@ -27,6 +27,8 @@ pub enum Stimulus {
     Nans,
     /// around 1e-6
     Tiny,
+    /// the numbers that stand in the two forms, and their neighbours, among random numbers
+    Numbers,
     /// all negative
     Negative,
     /// between zero and one
@@ -46,6 +48,7 @@ pub fn plan(captured: usize, exact: bool) -> Vec<Stimulus> {
         Stimulus::Infinities,
         Stimulus::Ties,
         Stimulus::Large,
+        Stimulus::Numbers,
         Stimulus::Masked,
         Stimulus::Zeros,
         Stimulus::Negative,
@@ -75,6 +78,7 @@ impl Stimulus {
             Self::Masked => "lines of minus infinity".to_owned(),
             Self::Nans => "NaN".to_owned(),
             Self::Tiny => "tiny magnitudes".to_owned(),
+            Self::Numbers => "numbers that stand in the repair".to_owned(),
             Self::Negative => "negative numbers".to_owned(),
             Self::Unit => "numbers between 0 and 1".to_owned(),
             Self::Extreme => "ends of the range".to_owned(),
@@ -107,19 +111,31 @@ impl Stimulus {
                 let bytes = (0..count).map(|_| u8::from(stream.uniform() < 0.5)).collect();
                 Some(Tensor { dtype, sizes: sizes.to_vec(), bytes })
             }
-            // Integers may be indices into dimensions of any size; 0 and 1 fit most.
             ScalarType::UInt8 | ScalarType::Int8 | ScalarType::Int16 | ScalarType::Int32 | ScalarType::Int64 => {
                 let width = dtype.bytes();
-                let mut bytes = vec![0; count * width];
-                if self != Self::Zeros {
-                    for chunk in bytes.chunks_exact_mut(width) {
-                        chunk[0] = u8::from(stream.uniform() < 0.5);
-                    }
+                let mut bytes = Vec::with_capacity(count.checked_mul(width)?);
+                for _ in 0..count {
+                    let integer = self.integer(dtype, &mut stream).to_le_bytes();
+                    bytes.extend_from_slice(integer.get(..width)?);
                 }
                 Some(Tensor { dtype, sizes: sizes.to_vec(), bytes })
             }
             _ => None,
         }
+    }
+
+    /// Integers may be indices into dimensions of any size: 0 and 1 fit most, and where other numbers do
+    /// not, the evaluation says so on both sides.
+    fn integer(self, dtype: ScalarType, stream: &mut Stream) -> i64 {
+        let (least, most) = match self {
+            Self::Zeros => (0, 0),
+            Self::Large | Self::Extreme => (-100, 100),
+            Self::Negative => (-9, -1),
+            Self::Ties => (-3, 3),
+            _ => (0, 1),
+        };
+        let number = stream.integer(least, most);
+        if dtype == ScalarType::UInt8 { number.abs() } else { number }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
@@ -157,6 +173,66 @@ impl Stimulus {
             _ => {}
         }
         values
+    }
+}
+
+/// What a rewrite would have to hide behind: the numbers written in it, what two of them make together,
+/// and what lies directly beside those.
+#[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
+pub fn numbers(written: &[f64], exact: bool) -> Vec<f32> {
+    const MOST: usize = 8;
+    let mut base: Vec<f64> = Vec::new();
+    for &number in written {
+        if number.is_finite() && !base.contains(&number) && base.len() < MOST {
+            base.push(number);
+        }
+    }
+    let mut all = base.clone();
+    for (index, &a) in base.iter().enumerate() {
+        all.push(-a);
+        for &b in base.iter().skip(index) {
+            all.extend([a + b, a - b, b - a, a * b, a / b, b / a]);
+        }
+    }
+    // Elsewhere than at equal bits two right forms may overflow differently.
+    let most = if exact { f64::from(f32::MAX) } else { 1e4 };
+    let mut numbers: Vec<f32> = Vec::new();
+    for number in all.into_iter().filter(|number| number.abs() <= most).map(|number| number as f32) {
+        for near in [number, number.next_up(), number.next_down()] {
+            if !numbers.iter().any(|known| known.to_bits() == near.to_bits()) {
+                numbers.push(near);
+            }
+        }
+    }
+    numbers
+}
+
+/// A tensor with `numbers` at every other place, bell-shaped elsewhere; integers are all from `numbers`.
+#[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
+pub fn tensor_of(numbers: &[f32], dtype: ScalarType, sizes: &[usize], seed: u64, index: u64) -> Option<Tensor> {
+    if numbers.is_empty() {
+        return Stimulus::Numbers.tensor(dtype, sizes, seed, index);
+    }
+    let count: usize = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size))?;
+    let mut next = numbers.iter().cycle().skip(index as usize % numbers.len());
+    if dtype.is_floating() {
+        let mut stream = Stream::new(seed, 1000 + index * 64 + 5);
+        let values: Vec<f32> = (0..count)
+            .map(|place| if place % 2 == 0 { next.next().copied().unwrap_or_default() } else { stream.bell() })
+            .collect();
+        return Some(Tensor { dtype, sizes: sizes.to_vec(), bytes: encode(dtype, &values) });
+    }
+    let width = dtype.bytes();
+    let mut bytes = Vec::with_capacity(count.checked_mul(width)?);
+    match dtype {
+        ScalarType::Int8 | ScalarType::Int16 | ScalarType::Int32 | ScalarType::Int64 => {
+            for _ in 0..count {
+                let number = next.next().copied().unwrap_or_default().clamp(-100.0, 100.0).round() as i64;
+                bytes.extend_from_slice(number.to_le_bytes().get(..width)?);
+            }
+            Some(Tensor { dtype, sizes: sizes.to_vec(), bytes })
+        }
+        _ => Stimulus::Numbers.tensor(dtype, sizes, seed, index),
     }
 }
 
@@ -208,7 +284,8 @@ mod tests {
                     let tensor = stimulus.tensor(dtype, &sizes, 1, 0).expect("made");
                     assert_eq!(tensor.bytes.len(), tensor.len() * dtype.bytes(), "{stimulus:?} {dtype:?}");
                     let integers = tensor.to_f64().expect("real");
-                    assert!(dtype.is_floating() || integers.iter().all(|x| [0.0, 1.0].contains(x)));
+                    let range = if dtype == ScalarType::UInt8 { 0.0..=100.0 } else { -100.0..=100.0 };
+                    assert!(dtype.is_floating() || integers.iter().all(|x| range.contains(x)));
                 }
             }
         }
@@ -222,6 +299,20 @@ mod tests {
         let masked = |i: usize, j: usize| values[i * 4 + j] == f64::NEG_INFINITY;
         assert!((0..4).all(|j| masked(1, j)) && (0..3).all(|i| masked(i, 2)));
         assert!(!masked(0, 0));
+    }
+
+    #[test]
+    fn numbers_of_a_rewrite_come_with_their_neighbours_and_what_they_make() {
+        let found = numbers(&[70.0, 0.5, f64::NAN, 1e30], true);
+        for wanted in [70.0, 70.0_f32.next_up(), -0.5, 70.5, 35.0, 140.0, 1e30] {
+            assert!(found.contains(&wanted), "{wanted}");
+        }
+        assert!(!numbers(&[1e30], false).contains(&1e30));
+        let tensor = tensor_of(&found, ScalarType::Float32, &[2, 200], 1, 0).expect("made");
+        let values = tensor.to_f64().expect("real");
+        assert!(found.iter().all(|number| values.contains(&f64::from(*number))), "{}", found.len());
+        let integers = tensor_of(&found, ScalarType::Int8, &[50], 1, 0).expect("made").to_f64().expect("real");
+        assert!(integers.contains(&70.0));
     }
 
     #[test]

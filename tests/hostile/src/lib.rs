@@ -12,6 +12,7 @@ mod calls;
 pub mod component;
 pub mod data;
 mod features;
+pub mod fuzz;
 mod page;
 mod resources;
 mod rewrites;
@@ -19,6 +20,7 @@ mod rewrites;
 use std::time::Duration;
 
 use delegate_doctor::sandbox::Class;
+use delegate_doctor::sandbox::component::MANIFEST_SECTION;
 
 pub use page::page;
 
@@ -159,6 +161,14 @@ pub fn craft(component: &[u8], attack: &str) -> Result<Vec<u8>, String> {
         return Err("the component has no single place for the name of an attack".to_owned());
     };
     let mut bytes = component.to_vec();
+    let section = MANIFEST_SECTION.as_bytes();
+    // The section repeats what the rule said before it was told; one case keeps it.
+    if attack != "says-otherwise"
+        && let Some(place) = bytes.windows(section.len()).position(|window| window == section)
+        && let Some(first) = bytes.get_mut(place)
+    {
+        *first = b'-';
+    }
     if let Some(place) = bytes.get_mut(at..at + PLACE.len()) {
         place.fill(b'.');
         for (to, from) in place.iter_mut().zip(wanted.bytes()) {

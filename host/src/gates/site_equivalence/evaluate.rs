@@ -4,9 +4,9 @@ use super::Task;
 use super::work::{Constants, hint, meta, sizes};
 use crate::gates::inputs::epsilon;
 use crate::gates::sites::{self, Site};
-use crate::gates::stimuli::Stimulus;
+use crate::gates::stimuli::{self, Stimulus};
 use crate::gates::tolerance::{Claim, Mismatch, compare, place, scale};
-use crate::graph::{Node, ValueId, ValueKind};
+use crate::graph::{Argument, Literal, Node, ValueId, ValueKind};
 use crate::interpreter::{self, Array, Environment, Item, Precision};
 use crate::tensor::Tensor;
 
@@ -97,6 +97,7 @@ fn feed(
     stimulus: Stimulus,
     constants: &Constants<'_>,
 ) -> Result<Vec<(ValueId, Fed)>, String> {
+    let numbers = if stimulus == Stimulus::Numbers { written(task, site) } else { Vec::new() };
     let mut fed = Vec::with_capacity(site.frontier.len());
     for (index, &value) in site.frontier.iter().enumerate() {
         let known = task.original.value(value).or_else(|| task.patched.value(value));
@@ -123,14 +124,29 @@ fn feed(
             None => {
                 let meta = meta(task, value).ok_or_else(|| format!("`{name}` is no tensor"))?;
                 let sizes = sizes(meta).ok_or_else(|| format!("`{name}` has sizes without a value"))?;
-                stimulus
-                    .tensor(meta.dtype, &sizes, task.seed, index as u64)
-                    .ok_or_else(|| format!("element type `{}` cannot be made up", meta.dtype.torch_name()))?
+                let made = if stimulus == Stimulus::Numbers {
+                    stimuli::tensor_of(&numbers, meta.dtype, &sizes, task.seed, index as u64)
+                } else {
+                    stimulus.tensor(meta.dtype, &sizes, task.seed, index as u64)
+                };
+                made.ok_or_else(|| format!("element type `{}` cannot be made up", meta.dtype.torch_name()))?
             }
         };
         fed.push((value, Fed::Tensor(tensor)));
     }
     Ok(fed)
+}
+
+/// The numbers that stand in the new form and then in the old one.
+#[expect(clippy::cast_precision_loss, reason = "an input, not a result")]
+fn written(task: &Task<'_>, site: &Site<'_>) -> Vec<f32> {
+    let literals =
+        site.new.iter().chain(&site.old).flat_map(|node| &node.inputs).filter_map(|input| match &input.arg {
+            Argument::Literal(Literal::Float(number)) => Some(*number),
+            Argument::Literal(Literal::Int(number)) if input.name != "dim" => Some(*number as f64),
+            _ => None,
+        });
+    stimuli::numbers(&literals.collect::<Vec<_>>(), task.claim == Claim::Exact)
 }
 
 enum Fed {

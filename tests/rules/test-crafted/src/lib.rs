@@ -21,13 +21,14 @@ pub struct Crafted;
 impl Rule for Crafted {
     fn manifest() -> Manifest {
         let manifest = Manifest::new("test-crafted", env!("CARGO_PKG_VERSION"), "Attacks as it is told")
-            .summary("For tests of the host.")
+            .summary(if attack() == "says-otherwise" { "Says something else." } else { "For tests of the host." })
             .code("asked", "its data says so");
         let anchor = match attack() {
             "swapped-outputs" => Anchor::on(["aten.split.Tensor"]),
             "outputs-made-one" => Anchor::on(["aten.alias.default"]).fed_by("self", ["aten.conv2d.default"]),
             "answer-is-the-input" | "answer-shares-the-input" | "needed-copy" => Anchor::on(["aten.clone.default"]),
             "deleted-write" | "changed-write" => Anchor::on(["aten.relu_.default"]),
+            "false-for-integers" => Anchor::on(["aten.add.Tensor"]),
             "fold-of-written-buffer" => Anchor::on(["aten.mul.Tensor"]),
             "read-at-another-time" => Anchor::on(["aten.softmax.int"]).surroundings(2, 0),
             attack if numbers::is_on_relu(attack) => Anchor::on(["aten.relu.default"]),

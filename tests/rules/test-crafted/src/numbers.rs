@@ -85,6 +85,10 @@ fn examine(attack: &str, site: &Site<'_>) -> Result<Option<rule_sdk::Rewrite>, r
             let node = patch.node("aten.where.self").arg("condition", hit).arg("self", wrong);
             node.arg("other", relu).add()
         }
+        "false-for-integers" => {
+            let square = patch.node("aten.mul.Tensor").arg("self", input).arg("other", input).add();
+            patch.node("aten.add.Tensor").arg("self", square).arg("other", int(1)).add()
+        }
         "wrong-in-a-range" => {
             let relu = unary(&mut patch, "aten.relu.default", input);
             let over = patch.node("aten.gt.Scalar").arg("self", input).arg("other", number(70.0)).add();
