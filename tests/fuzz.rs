@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 /// How many inputs are drawn for each target.
-const DRAWN: u64 = 400;
+const DRAWN: u64 = 3_000;
 
 fn target(name: &str) -> Target {
     *TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target `{name}`"))

@@ -35,9 +35,15 @@ fn look(bytes: Vec<u8>) {
     }
 }
 
+fn opened(name: &str) -> zip::ZipArchive<Cursor<Vec<u8>>> {
+    let whole = zip::read::Config { archive_offset: zip::read::ArchiveOffset::Known(0) };
+    let bytes = Cursor::new(fixture(&format!("{name}.pt2")));
+    zip::ZipArchive::with_config(whole, bytes).expect("a fixture is a zip")
+}
+
 /// A committed program with other JSON.
 fn with_model(name: &str, model: &[u8]) -> Vec<u8> {
-    let mut source = zip::ZipArchive::new(Cursor::new(fixture(&format!("{name}.pt2")))).expect("a fixture is a zip");
+    let mut source = opened(name);
     let mut target = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     for index in 0..source.len() {
@@ -54,7 +60,7 @@ fn with_model(name: &str, model: &[u8]) -> Vec<u8> {
 }
 
 fn model(name: &str) -> Value {
-    let mut source = zip::ZipArchive::new(Cursor::new(fixture(&format!("{name}.pt2")))).expect("a fixture is a zip");
+    let mut source = opened(name);
     let mut names = source.file_names().filter_map(|name| name.ok().map(|name| name.into_owned()));
     let entry = names.find(|name| name.contains("/models/")).expect("a program");
     drop(names);
