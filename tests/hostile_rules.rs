@@ -17,6 +17,7 @@ use trial::Bench;
 const ONLY: &str = "DELEGATE_DOCTOR_TEST_HOSTILE";
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the measurements are for whoever asks with --nocapture")]
 fn every_hostile_rule_ends_as_the_corpus_says() {
     let only = std::env::var(ONLY).unwrap_or_default();
     let bench = Bench::new();

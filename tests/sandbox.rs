@@ -206,6 +206,11 @@ fn a_compiler_that_needs_too_much_is_stopped() {
         .expect_err("no time");
     assert_eq!(error.class, Class::Compile, "{error}");
 
+    let short = Limits { code_bytes: 4 << 10, ..Limits::standard() };
+    let error = uncached(short).load("file.wasm", &real_component()).expect_err("too much code");
+    assert_eq!(error.class, Class::Compile, "{error}");
+    assert!(error.to_string().contains("MiB of code are allowed"), "{error}");
+
     let quick = Limits { compile_cpu: Duration::from_secs(1), ..Limits::standard() };
     let started = Instant::now();
     let error = uncached(quick).load("bomb.wasm", &compile_bomb()).expect_err("a bomb");

@@ -28,7 +28,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn begin() -> Self {
         // Makes the kernel forget the peak so far; where it will not, what is sampled has to do.
-        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let _ = fs_err::write("/proc/self/clear_refs", "5");
         let before = kib("/proc/self/status".into(), "VmRSS:");
         let (stop, child, own) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(before)));
@@ -54,7 +54,7 @@ impl Watch {
         self.thread.join().expect("the watch ends");
         let sampled = self.own.load(Ordering::Relaxed);
         // Without a fresh peak the old one would be counted as new.
-        let reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+        let reset = fs_err::write("/proc/self/clear_refs", "5").is_ok();
         let peak = if reset { peak.max(sampled) } else { sampled };
         Used {
             host_mib: peak.saturating_sub(self.before) >> 10,
@@ -64,20 +64,20 @@ impl Watch {
 }
 
 fn kib(path: PathBuf, field: &str) -> u64 {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = fs_err::read_to_string(path).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Processes that a thread of this one started.
 fn children() -> impl Iterator<Item = u32> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tasks = fs_err::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
-        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .filter_map(|task| fs_err::read_to_string(task.path().join("children")).ok())
         .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
 }
 
 fn is_compiler(pid: u32) -> bool {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = fs_err::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|byte| *byte == 0).any(|word| word == SUBCOMMAND.as_bytes())
 }

@@ -5,6 +5,7 @@
 mod bench_models;
 mod bench_overhead;
 mod docs;
+mod fuzz;
 mod rules;
 mod test;
 mod workspace;
@@ -31,6 +32,14 @@ enum Chore {
         /// Compare instead of writing
         #[arg(long)]
         check: bool,
+    },
+    /// Run the fuzz targets with coverage, each for a while
+    Fuzz {
+        /// Only this one
+        target: Option<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
     },
     /// Measure
     #[command(subcommand)]
@@ -68,6 +77,7 @@ fn main() -> ExitCode {
     let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
         Chore::Test => test::test().map_err(Into::into),
+        Chore::Fuzz { target, seconds } => fuzz::fuzz(seconds, target.as_deref()).map_err(Into::into),
         Chore::Docs { check } => docs::docs(check).map_err(Into::into),
         Chore::Bench(Bench::Models { names, table_only }) => {
             bench_models::bench(&names, table_only).map_err(Into::into)

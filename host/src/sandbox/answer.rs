@@ -1,7 +1,9 @@
 //! Caps and plain sense for what a rule gives back, before anybody uses it.
 
 use super::AnswerLimits;
-use super::contract::{Edit, Literal, Manifest, NamedOperand, Numerics, Operand, Reason, TensorMeta, Verdict};
+use super::contract::{
+    Dim, Edit, Literal, Manifest, NamedOperand, Numerics, Operand, Reason, Rewrite, TensorMeta, Verdict,
+};
 use super::error::{Class, printable};
 
 type Checked = Result<(), (Class, String)>;
@@ -117,6 +119,7 @@ pub(super) fn check_verdict(verdict: &Verdict, manifest: &Manifest, limits: &Ans
         Verdict::Rewrite(rewrite) => rewrite,
     };
     at_most("edits", rewrite.edits.len(), limits.edits)?;
+    at_most("bytes in all", weight(rewrite), limits.verdict)?;
     if rewrite.edits.is_empty() {
         return Err(bad("its rewrite holds no edit".to_owned()));
     }
@@ -148,6 +151,46 @@ pub(super) fn check_verdict(verdict: &Verdict, manifest: &Manifest, limits: &Ans
     reason(&rewrite.why, limits)?;
     promised(&rewrite.why)?;
     hints(&rewrite.hints, limits)
+}
+
+/// Bytes that a rewrite takes while it is kept, roughly.
+fn weight(rewrite: &Rewrite) -> usize {
+    const RECORD: usize = 32;
+    let operand = |operand: &Operand| match operand {
+        Operand::Value(_) => 0,
+        Operand::Values(values) => values.len() * 12,
+        Operand::OptionalValues(values) => values.len() * 16,
+        Operand::Literal(literal) => match literal {
+            Literal::Ints(all) => all.len() * 8,
+            Literal::Floats(all) => all.len() * 8,
+            Literal::Booleans(all) => all.len(),
+            Literal::SymInts(all) => all.iter().map(dim).sum(),
+            Literal::SymInt(one) => dim(one),
+            Literal::Texts(all) => all.iter().map(|text| RECORD + text.len()).sum(),
+            Literal::Text(one) | Literal::Device(one) | Literal::Layout(one) | Literal::Other(one) => one.len(),
+            _ => 0,
+        },
+    };
+    let edits = rewrite.edits.iter().map(|edit| match edit {
+        Edit::Insert(node) => {
+            let inputs = node.inputs.iter().map(|input| RECORD + input.name.len() + operand(&input.operand));
+            let expect = node.expect.iter().map(|meta| {
+                RECORD + meta.device.len() + meta.sizes.iter().chain(&meta.strides).map(dim).sum::<usize>()
+            });
+            node.op.len() + inputs.chain(expect).sum::<usize>()
+        }
+        Edit::SetInput(change) => change.input.len() + operand(&change.operand),
+        Edit::ReplaceAllUses(_) | Edit::ReplaceUse(_) | Edit::Delete(_) | Edit::Fold(_) => 0,
+    });
+    let hints = rewrite.hints.iter().map(|(key, value)| RECORD + key.len() + value.len());
+    edits.map(|edit| RECORD + edit).chain(hints).sum()
+}
+
+fn dim(dim: &Dim) -> usize {
+    match dim {
+        Dim::Fixed(_) => 16,
+        Dim::Symbolic(symbol) => 64 + symbol.expression.len(),
+    }
 }
 
 /// True when `claim` is at least as strong as `promise`.

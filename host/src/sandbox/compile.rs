@@ -59,6 +59,7 @@ struct Job {
     output: PathBuf,
     address_space: u64,
     cpu_seconds: u64,
+    code_bytes: u64,
 }
 
 /// Why there is no code.
@@ -82,6 +83,7 @@ pub(super) fn compile(helper: &Helper, bytes: &[u8], limits: &Limits) -> Result<
         output: output.clone(),
         address_space: limits.compile_address_space,
         cpu_seconds: limits.compile_cpu.as_secs().max(1),
+        code_bytes: limits.code_bytes,
     };
     let mut input = serde_json::to_vec(&job).map_err(|error| Error::Start(error.into()))?;
     input.push(b'\n');
@@ -128,6 +130,9 @@ fn explain(status: ExitStatus, complaints: &str, limits: &Limits) -> Error {
         (Some(101), _) => Error::Refused(format!("it panicked: {last}")),
         (_, Some(signal)) if signal == Signal::XCPU || signal == Signal::KILL => {
             Error::Limit(format!("{} s of processor time are allowed", limits.compile_cpu.as_secs()))
+        }
+        (_, Some(signal)) if signal == Signal::XFSZ => {
+            Error::Limit(format!("{} MiB of code are allowed", limits.code_bytes >> 20))
         }
         (_, Some(signal)) if signal == Signal::ABORT || signal == Signal::SEGV => {
             Error::Limit(format!("{} MiB of memory are allowed ({last})", limits.compile_address_space >> 20))
@@ -207,6 +212,7 @@ fn work() -> Result<(), String> {
     limit(Resource::As, job.address_space)?;
     limit(Resource::Cpu, job.cpu_seconds)?;
     limit(Resource::Core, 0)?;
+    limit(Resource::Fsize, job.code_bytes)?;
 
     let engine = engine::new().map_err(|error| format!("{error:#}"))?;
     let code = engine.precompile_component(component).map_err(|error| format!("{error:#}").replace('\n', " "))?;

@@ -26,6 +26,8 @@ pub struct Limits {
     pub compile_cpu: Duration,
     /// wall-clock time of the compiling process
     pub compile_wall: Duration,
+    /// bytes of the code that comes of compiling
+    pub code_bytes: u64,
     /// bytes of linear memory, summed over the memories of an instance
     pub memory_bytes: usize,
     /// core instances
@@ -75,6 +77,8 @@ pub struct AnswerLimits {
     pub message: usize,
     /// bytes of any other text
     pub text: usize,
+    /// bytes of a verdict in all, roughly as the host keeps it until the last site is answered
+    pub verdict: usize,
 }
 
 /// How often the wall-clock fuse looks.
@@ -98,6 +102,7 @@ impl Limits {
             compile_address_space: 2 << 30,
             compile_cpu: Duration::from_secs(20),
             compile_wall: Duration::from_secs(60),
+            code_bytes: 64 << 20,
             memory_bytes: 64 << 20,
             instances: 64,
             memories: 8,
@@ -122,6 +127,7 @@ impl Limits {
             core_modules: 64,
             compile_cpu: Duration::from_secs(60),
             compile_wall: Duration::from_secs(180),
+            code_bytes: 128 << 20,
             ..Self::standard()
         }
     }
@@ -154,6 +160,7 @@ impl AnswerLimits {
             code: 64,
             message: 1_024,
             text: 4_096,
+            verdict: 64 << 10,
         }
     }
 }

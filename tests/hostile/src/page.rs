@@ -66,7 +66,7 @@ fn seconds(time: Duration) -> String {
 
 fn limits(page: &mut String) {
     type Row = (&'static str, fn(&Limits) -> String);
-    let rows: [Row; 24] = [
+    let rows: [Row; 26] = [
         ("bytes of a component", |l| bytes(l.component_bytes as u64)),
         ("functions", |l| count(l.functions as u64)),
         ("bytes of one function", |l| bytes(l.body_bytes as u64)),
@@ -77,6 +77,7 @@ fn limits(page: &mut String) {
         ("compiling: memory", |l| bytes(l.compile_address_space)),
         ("compiling: processor time", |l| seconds(l.compile_cpu)),
         ("compiling: time", |l| seconds(l.compile_wall)),
+        ("compiling: code that comes of it", |l| bytes(l.code_bytes)),
         ("memory of an instance", |l| bytes(l.memory_bytes as u64)),
         ("core instances", |l| count(l.instances as u64)),
         ("memories", |l| count(l.memories as u64)),
@@ -86,6 +87,7 @@ fn limits(page: &mut String) {
         ("fuel of all calls for one graph", |l| count(l.fuel_per_graph)),
         ("time of one call", |l| seconds(l.call_time)),
         ("bytes copied out of one call", |l| bytes(l.lifted_bytes as u64)),
+        ("bytes of a rewrite", |l| bytes(l.answer.verdict as u64)),
         ("edits of a rewrite", |l| count(l.answer.edits as u64)),
         ("new nodes of a rewrite", |l| count(l.answer.inserts as u64)),
         ("entries of a list", |l| count(l.answer.list as u64)),

@@ -75,6 +75,11 @@ impl Rule for Crafted {
             "own-error" => return Err(NoRewrite::Fault("I am\u{1b}[31m broken\nindeed".to_owned())),
             _ => {}
         }
+        if attack == "heavy-answer" {
+            let mut answer = rewrite(vec![Edit::Delete(0)], Numerics::Exact);
+            answer.hints = vec![("x".repeat(4_000), "y".repeat(4_000)); 100];
+            return Ok(answer);
+        }
         if let Some(edits) = edits::of(attack, site) {
             return edits.map(|edits| rewrite(edits, Numerics::Exact));
         }
