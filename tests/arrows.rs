@@ -56,6 +56,8 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("sandbox", "graph", "the contract's types convert from the graph's"),
     ("run_folder", "settings", "a run folder is opened where the settings say"),
     ("pipeline", "settings", "the settings are the pipeline's input, plain values"),
+    ("proposal", "settings", "the settings are the pipeline's input, plain values"),
+    ("why_not", "settings", "the settings are the pipeline's input, plain values"),
     ("workbench", "settings", "the settings are the pipeline's input, plain values"),
 ];
 

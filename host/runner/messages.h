@@ -96,6 +96,28 @@ class Json {
   }
 
  private:
+  // Bytes of the UTF-8 character that the text begins with (RFC 3629); 0 when it begins with none.
+  static std::size_t character(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned char first = byte(0);
+    const std::size_t length = first < 0x80                    ? 1
+                               : first >= 0xc2 && first < 0xe0 ? 2
+                               : first >= 0xe0 && first < 0xf0 ? 3
+                               : first >= 0xf0 && first < 0xf5 ? 4
+                                                               : 0;
+    if (length == 0 || text.size() < length) {
+      return 0;
+    }
+    for (std::size_t i = 1; i < length; ++i) {
+      if ((byte(i) & 0xc0) != 0x80) {
+        return 0;
+      }
+    }
+    // Overlong forms, surrogates, and what lies beyond the last character.
+    const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+                       (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90);
+    return wrong ? 0 : length;
+  }
   void separate() {
     if (!fresh_) {
       text_ += ',';
@@ -104,14 +126,18 @@ class Json {
   }
   void quote(std::string_view raw) {
     text_ += '"';
-    for (const char c : raw) {
+    for (std::size_t at = 0; at < raw.size(); ++at) {
+      const char c = raw[at];
       const auto byte = static_cast<unsigned char>(c);
       if (c == '"' || c == '\\') {
         text_ += '\\';
         text_ += c;
+      } else if (const std::size_t length = character(raw.substr(at)); length > 1) {
+        text_ += raw.substr(at, length);
+        at += length - 1;
       } else if (byte < 0x20 || byte >= 0x7f) {
-        // Text of a damaged program may hold any bytes: outside ASCII each byte becomes one escape,
-        // which keeps the line valid JSON.
+        // Text of a damaged program may hold any bytes: what is no UTF-8 becomes one escape a byte, which
+        // keeps the line valid JSON.
         char escape[8];
         std::snprintf(escape, sizeof escape, "\\u%04x", byte);
         text_ += escape;

@@ -13,8 +13,8 @@ use crate::decision::{self, Course};
 use crate::evidence::{Evidence, Interval};
 use crate::files;
 use crate::gates::backend_fidelity::OriginalIsWrong;
-use crate::gates::benchmark::{BenchmarkOutcome, benchmark};
-use crate::graph::{Program, ValueSource};
+use crate::gates::benchmark::{BenchmarkOutcome, Statistic, benchmark};
+use crate::graph::{Argument, Literal, Node, NodeInput, Program, ValueSource};
 use crate::hint::Hint as _;
 use crate::model::Model;
 use crate::pipeline::{Base, Error, Finished, Stop};
@@ -25,6 +25,7 @@ use crate::report::model::{
     self, Artifact, Block, Comparison, Declined, Finding, FindingCode, Limit, Mismatch, Report, Search, Setting,
     Severity, Side, Status, Step, Timing, Trial, TrialOutcome, Verdict, Versions,
 };
+use crate::run_folder;
 use crate::sandbox;
 use crate::shell;
 use crate::target;
@@ -41,6 +42,8 @@ pub(crate) struct Account {
     course: Course,
     /// name and op of every node of the user's own program
     own: BTreeSet<(String, String)>,
+    /// ops of that program that draw random numbers
+    random: Vec<String>,
     /// by name and op: a repair's output keeps the name of what it replaced
     verdicts: assemble::Verdicts,
 }
@@ -112,7 +115,7 @@ impl Account {
             reproduce: Vec::new(),
         };
         let course = Course { rules_left_out: rules.left_out.clone(), ..Course::default() };
-        Self { report, course, own: BTreeSet::new(), verdicts: BTreeMap::new() }
+        Self { report, course, own: BTreeSet::new(), random: Vec::new(), verdicts: BTreeMap::new() }
     }
 
     pub(crate) fn exported(&mut self, program: &Program) {
@@ -129,6 +132,11 @@ impl Account {
         model.inputs = graph.user_inputs().into_iter().filter_map(|id| assemble::tensor_summary(graph, id)).collect();
         model.outputs = graph.user_outputs().into_iter().filter_map(|id| assemble::tensor_summary(graph, id)).collect();
         model.fingerprint = program.fingerprint().to_owned();
+        let mut random: Vec<String> =
+            graph.nodes().iter().filter(|node| draws_random_numbers(node)).map(|node| node.op.clone()).collect();
+        random.sort();
+        random.dedup();
+        self.random = random;
         self.own = graph.nodes().iter().map(|node| (node.name.clone(), node.op.clone())).collect();
     }
 
@@ -169,7 +177,8 @@ impl Account {
     /// What the original's answers say about the original itself.
     pub(crate) fn answers(&mut self, answers: &Answers) {
         let wrong = answers.fidelity.findings(&answers.reference);
-        let alarming = wrong.iter().any(OriginalIsWrong::is_alarming);
+        // Two runs of a program that draws random numbers have nothing to agree on.
+        let alarming = self.random.is_empty() && wrong.iter().any(OriginalIsWrong::is_alarming);
         self.course.original_is_wrong = alarming;
         if let Some(worst) = wrong.iter().max_by(|a, b| a.relative.total_cmp(&b.relative)) {
             let target = &answers.fidelity.target;
@@ -179,6 +188,12 @@ impl Account {
                     format!(
                         "The program that ExecuTorch made of this model does not compute what the model computes: {}. \
                          It would do so on a device too, with or without repairs of speed",
+                        worst.detail
+                    )
+                } else if !self.random.is_empty() {
+                    format!(
+                        "The model draws random numbers ({}), so two runs differ whatever the lowering does: {}",
+                        self.random.join(", "),
                         worst.detail
                     )
                 } else {
@@ -209,11 +224,16 @@ impl Account {
                     finding(
                         FindingCode::Other,
                         Severity::Note,
-                        "The lowered original differs from eager PyTorch on made-up inputs only",
+                        if self.random.is_empty() {
+                            "The lowered original differs from eager PyTorch on made-up inputs only"
+                        } else {
+                            "The model draws random numbers, so its results prove little"
+                        },
                     )
                 }
             });
         }
+        self.not_finite(answers);
         if answers.sensitivity.is_insensitive() {
             self.report.findings.push(Finding {
                 text: answers.sensitivity.summary(),
@@ -236,6 +256,37 @@ impl Account {
                 .findings
                 .push(Finding { text: why.clone(), ..finding(FindingCode::Other, Severity::Warning, &title) });
         }
+    }
+
+    /// Outputs of the model itself, on the user's own inputs, that are no numbers.
+    fn not_finite(&mut self, answers: &Answers) {
+        let Some(run) = answers.reference.runs().first() else { return };
+        let mut told = Vec::new();
+        let mut nothing_else = true;
+        for (name, output) in answers.reference.names().iter().zip(&run.outputs) {
+            let (mut all, mut odd) = (0_u64, 0_u64);
+            if let Some(values) = output.doubles() {
+                values.each(|x| {
+                    all += 1;
+                    odd += u64::from(!x.is_finite());
+                });
+            }
+            nothing_else &= odd == all;
+            if odd > 0 {
+                told.push(format!("{odd} of {all} elements of `{name}`"));
+            }
+        }
+        if told.is_empty() {
+            return;
+        }
+        let severity = if nothing_else { Severity::Alarm } else { Severity::Warning };
+        self.report.findings.push(Finding {
+            text: format!(
+                "In eager PyTorch, on your own inputs, {} are infinite or not a number. Comparing them proves little",
+                told.join(", ")
+            ),
+            ..finding(FindingCode::Other, severity, "The model itself gives outputs that are not finite numbers")
+        });
     }
 
     /// The original against the best program. One accepted repair was measured against the original
@@ -299,6 +350,7 @@ impl Account {
     pub(crate) fn stop(&mut self, rounds: u32, stop: Stop) {
         let search = &mut self.report.search;
         search.rounds = rounds;
+        self.course.cut_short = matches!(stop, Stop::Time | Stop::Rounds);
         let (code, reason, limit) = match stop {
             Stop::NothingLeft => ("nothing-left", "No rule had anything left to propose", None),
             Stop::Rounds => ("rounds", "The limit on rounds was reached", Some("rounds")),
@@ -376,15 +428,19 @@ impl Account {
         let label = bench.target.label();
         let (status, gate) = decision::verdict(&self.course);
         let folder = bench.folder.path().to_path_buf();
+        let alarm = self.report.alarms().next().is_some();
         self.report.verdict = Verdict {
             status,
             gate,
             headline: decision::headline(status, &self.course, &label.name),
-            next_steps: next_steps(status, &folder, &self.report.model.source),
+            next_steps: next_steps(status, &folder, &self.report.model.source, alarm),
         };
         self.report.findings.sort_by_key(|finding| finding.severity);
         self.report.reproduce = vec![
-            Step { text: "Run again".to_owned(), command: Some(shell::line(&self.report.command)) },
+            Step {
+                text: "Run again".to_owned(),
+                command: Some(shell::line(run_folder::without_place(&self.report.command))),
+            },
             Step {
                 text: "Show this report again".to_owned(),
                 command: Some(ours("report", &folder.display().to_string())),
@@ -415,16 +471,33 @@ fn finding(code: FindingCode, severity: Severity, title: &str) -> Finding {
     }
 }
 
+/// True for ops whose result differs from run to run.
+fn draws_random_numbers(node: &Node) -> bool {
+    let name = node.op.split('.').nth(1).unwrap_or_default();
+    let drawing = ["rand", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_", "geometric_", "cauchy_"];
+    let truth = |input: &NodeInput| matches!(input.arg, Argument::Literal(Literal::Bool(true)));
+    let drops = name.contains("dropout")
+        && node.inputs.iter().any(|input| matches!(input.name.as_str(), "train" | "training") && truth(input));
+    drops || name == "normal" || name == "poisson" || drawing.iter().any(|start| name.starts_with(start))
+}
+
 /// A command of this tool.
 fn ours(command: &str, argument: &str) -> String {
     shell::line(["delegate-doctor", command, argument])
 }
 
-fn next_steps(status: Status, folder: &Path, model: &str) -> Vec<Step> {
+fn next_steps(status: Status, folder: &Path, model: &str, alarm: bool) -> Vec<Step> {
     let step = |text: &str, command: Option<String>| Step { text: text.to_owned(), command };
     let explain = |text: &str| step(text, Some(ours("explain", &folder.display().to_string())));
     let retry = || step("Measure again when the machine is calm", Some(ours("optimize", model)));
     match status {
+        Status::RepairsAccepted if alarm => vec![step(
+            &format!(
+                "Settle the alarm above before you ship anything: `{}` is faster, and as wrong as the original",
+                folder.join("optimized.pte").display()
+            ),
+            None,
+        )],
         Status::RepairsAccepted => vec![
             step(
                 &format!(
@@ -486,7 +559,12 @@ pub(crate) fn comparison(outcome: &BenchmarkOutcome) -> Option<Comparison> {
     let side = |side: &crate::gates::benchmark::Side| -> Evidence {
         let samples: Vec<f64> =
             side.blocks.iter().flat_map(|block| block.samples_ns.iter()).map(|&ns| to_ms(ns)).collect();
-        measured(side.median_ns / 1e6, "ms", &outcome.target, samples.len() as u64, Interval::of_median(&samples, 0.95))
+        // An interval of order statistics is one of the median alone.
+        let interval = match outcome.statistic {
+            Statistic::Median => Interval::of_median(&samples, 0.95),
+            Statistic::FastestTenth => None,
+        };
+        measured(side.compared_ns / 1e6, "ms", &outcome.target, samples.len() as u64, interval)
     };
     let mut blocks: Vec<(u32, Block)> = Vec::new();
     for (program, side) in [(Side::Before, &outcome.before), (Side::After, &outcome.after)] {
@@ -497,6 +575,7 @@ pub(crate) fn comparison(outcome: &BenchmarkOutcome) -> Option<Comparison> {
     }
     blocks.sort_by_key(|(position, _)| *position);
     Some(Comparison {
+        statistic: outcome.statistic,
         target: outcome.target.clone(),
         before: side(&outcome.before),
         after: side(&outcome.after),

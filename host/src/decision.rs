@@ -67,6 +67,8 @@ pub struct Course {
     pub fallback_share: f64,
     /// the original disagrees with eager PyTorch
     pub original_is_wrong: bool,
+    /// a limit ended the search while repairs were left to try
+    pub cut_short: bool,
     /// ids of rules that were there and did not take part
     pub rules_left_out: Vec<String>,
     /// trials in order: how each ended, and the gate that decided
@@ -142,6 +144,9 @@ pub fn verdict(course: &Course) -> (Status, Option<Gate>) {
     if let Some(gate) = furthest(TrialOutcome::Rejected).or_else(|| furthest(TrialOutcome::Refused)) {
         return (Status::RepairRejected, gate);
     }
+    if course.cut_short {
+        return (Status::Inconclusive, None);
+    }
     if course.hotspots == 0 { (Status::NoRepairRequired, None) } else { (Status::NoRepairAvailable, None) }
 }
 
@@ -166,6 +171,9 @@ pub fn headline(status: Status, course: &Course, target: &str) -> String {
                 more => format!("no rule that took part can repair them; {} were left out", more.join(", ")),
             };
             format!("Some operators run outside the delegate, and {rules}")
+        }
+        Status::Inconclusive if course.trials.is_empty() && course.cut_short => {
+            "A limit ended the search before any repair was tried, so nothing was changed".to_owned()
         }
         Status::Inconclusive => {
             "A repair looked promising, but the evidence decides neither way, so nothing was changed".to_owned()
@@ -245,6 +253,9 @@ mod tests {
         assert_eq!(tried(&[wrong, slow]), (Status::RepairRejected, Some(Gate::Benchmark)));
         assert_eq!(tried(&[wrong, unsure, slow]), (Status::Inconclusive, Some(Gate::Benchmark)));
         assert_eq!(tried(&[wrong, good, unsure]), (Status::RepairsAccepted, None));
+        let cut_short = Course { hotspots: 1, cut_short: true, ..Course::default() };
+        assert_eq!(verdict(&cut_short), (Status::Inconclusive, None));
+        assert!(headline(Status::Inconclusive, &cut_short, "here").starts_with("A limit ended the search"));
         assert_eq!(
             verdict(&Course { lowering_failed: true, ..Course::default() }),
             (Status::LoweringUnsupported, None)

@@ -32,9 +32,11 @@ impl Interval {
         // Coverage of [k-th smallest, k-th largest] is 1 - 2 P(binomial(count, 1/2) < k).
         let mut best = Self { low: *first, high: *last, confidence: 0.0 };
         let mut tail = 0.0;
-        let mut term = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+        // As a logarithm: half to the power of a thousand samples is no number any more.
+        #[expect(clippy::cast_precision_loss, reason = "sample counts are small")]
+        let mut term = count as f64 * 0.5_f64.ln();
         for (below, (low, high)) in sorted.iter().zip(sorted.iter().rev()).take(count.div_ceil(2)).enumerate() {
-            tail += term;
+            tail += term.exp();
             let coverage = 1.0 - 2.0 * tail;
             if below > 0 && coverage < confidence {
                 break;
@@ -42,7 +44,7 @@ impl Interval {
             best = Self { low: *low, high: *high, confidence: coverage.max(0.0) };
             #[expect(clippy::cast_precision_loss, reason = "sample counts are small")]
             let step = (count - below) as f64 / (below + 1) as f64;
-            term *= step;
+            term += step.ln();
         }
         Some(best)
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::account::{self, Account};
+use crate::clock::Clock;
 use crate::export::{self, ExportRecord};
 use crate::graph::{self, Program, archive};
 use crate::hint::{Hint, closest};
@@ -90,8 +91,10 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
     let folder = RunFolder::open(&settings.place, &model, &settings.command, &settings.deciding())?;
     *place = Some(folder.path().to_path_buf());
     progress.note(&format!("Run folder: `{}`", folder.path().display()));
-    let bench = Workbench::prepare(settings, folder, progress)?;
-    let rules = proposal::load_rules(&bench)?;
+    let clock = Clock::default();
+    // Before the set-up, which may take minutes: a rule that does not exist should not have to wait for it.
+    let rules = proposal::load_rules(settings, &clock, progress)?;
+    let bench = Workbench::prepare(settings, folder, clock, progress)?;
     let mut account = Account::new(&bench, &model, &rules);
 
     let (stored, inputs) = export_program(&bench, &model)?;

@@ -9,15 +9,18 @@ use std::path::PathBuf;
 
 use fs_err as fs;
 
+use crate::clock::Clock;
 use crate::gates::tolerance::Claim;
 use crate::graph::{NodeId, Patch, Program};
 use crate::matching::{Facts, Index, Remark, Target};
 use crate::pipeline::{Base, Error, check_interrupt};
+use crate::progress::Progress;
 use crate::registry;
 use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
 use crate::sandbox::contract::{Numerics, Stability};
 use crate::sandbox::{Helper, Limits, Options, Rule, Sandbox};
+use crate::settings::OptimizeSettings;
 use crate::torch_operators::TorchOperators;
 use crate::workbench::Workbench;
 
@@ -106,8 +109,11 @@ pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the sandbox itself does not work, or the user named a rule that does not exist.
-pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
-    let settings = bench.settings;
+pub(crate) fn load_rules(
+    settings: &OptimizeSettings,
+    clock: &Clock,
+    progress: &dyn Progress,
+) -> Result<RuleSet, Error> {
     let sandbox = Sandbox::new(Options {
         limits: Limits::standard(),
         cache: Some(settings.common.folders.compiled_rules()),
@@ -115,8 +121,7 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
     })?;
     let mut set = RuleSet::default();
     let mut known: Vec<String> = Vec::new();
-    let mut add = |set: &mut RuleSet, label: &str, bytes: &[u8], unsigned: bool| match bench
-        .clock
+    let mut add = |set: &mut RuleSet, label: &str, bytes: &[u8], unsigned: bool| match clock
         .child(|| sandbox.load(label, bytes))
     {
         Ok(rule) => {
@@ -128,13 +133,13 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
                 if unsigned {
                     // The one that is being worked on stands for the one that is installed.
                     set.rules.retain(|other| !other.id().eq_ignore_ascii_case(rule.id()));
-                    bench.progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
+                    progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
                 }
                 set.rules.push(rule);
             }
         }
         Err(error) => {
-            bench.progress.warning(&error.to_string());
+            progress.warning(&error.to_string());
             set.failures.push(error.to_string());
         }
     };
@@ -146,7 +151,7 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         paths.retain(|path| path.extension().is_some_and(|ending| ending == "wasm"));
         paths.sort();
         if paths.is_empty() {
-            bench.progress.warning(&format!("There is no rule component (`*.wasm`) in `{}`", folder.display()));
+            progress.warning(&format!("There is no rule component (`*.wasm`) in `{}`", folder.display()));
         }
         for path in paths {
             add(&mut set, &path.display().to_string(), &fs::read(&path)?, true);
@@ -158,10 +163,10 @@ pub(crate) fn load_rules(bench: &Workbench<'_>) -> Result<RuleSet, Error> {
         return Err(Error::UnknownRule { id: (*id).to_owned(), known });
     }
     for rule in &set.rules {
-        bench.progress.detail(&format!("The rule {} takes part", rule.name()));
+        progress.detail(&format!("The rule {} takes part", rule.name()));
     }
     for id in &set.left_out {
-        bench.progress.detail(&format!("The rule {id} does not take part"));
+        progress.detail(&format!("The rule {id} does not take part"));
     }
     Ok(set)
 }

@@ -29,6 +29,7 @@ use crate::files;
 use crate::hint::Hint;
 use crate::model::Model;
 use crate::settings::RunPlace;
+use crate::shell;
 
 /// Version of the records in a run folder.
 pub const VERSION: u32 = 1;
@@ -57,6 +58,9 @@ pub enum Error {
     /// it holds a finished or interrupted run and `--resume` was not given
     #[error("The folder `{0}` already holds a run")]
     Occupied(PathBuf),
+    /// it holds a finished run
+    #[error("The folder `{0}` already holds a finished run")]
+    OccupiedByFinished(PathBuf),
     /// nothing to resume
     #[error("There is no run to resume in `{0}`")]
     NothingToResume(PathBuf),
@@ -117,7 +121,12 @@ impl Hint for Error {
         match self {
             Self::NotEmpty(_) => Some("Give an empty or new folder with `--out`".to_owned()),
             Self::Occupied(path) => {
-                Some(format!("Go on with it by `--resume={}`, or give another folder with `--out`", path.display()))
+                let flag = shell::line([format!("--resume={}", path.display())]);
+                Some(format!("Go on with it by `{flag}`, or give another folder with `--out`"))
+            }
+            Self::OccupiedByFinished(path) => {
+                let shown = shell::line(["delegate-doctor", "report", &path.display().to_string()]);
+                Some(format!("Show it with `{shown}`, or give another folder with `--out`"))
             }
             Self::NothingToResume(_) => Some("Start without `--resume`".to_owned()),
             Self::Locked(_) => Some("Wait for it to end, or give another folder with `--out`".to_owned()),
@@ -129,8 +138,8 @@ impl Hint for Error {
                 Some("Resume it with the settings it was begun with, or start a new run without `--resume`".to_owned())
             }
             Self::Finished(path) => Some(format!(
-                "Show it with `delegate-doctor report {}`, or start a new run without `--resume`",
-                path.display()
+                "Show it with `{}`, or start a new run without `--resume`",
+                shell::line(["delegate-doctor", "report", &path.display().to_string()])
             )),
             Self::Io { source, .. } => source.hint().or_else(|| match source.kind() {
                 io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
@@ -206,9 +215,11 @@ impl RunFolder {
         let (path, resume) = match place {
             RunPlace::Numbered { parent, name } => (numbered(parent, name)?, false),
             RunPlace::At(path) => (path.clone(), false),
-            RunPlace::ResumeNewest { parent, name } => {
-                (newest(parent, name, RECORD).ok_or_else(|| Error::NothingToResume(parent.join(name)))?, true)
-            }
+            RunPlace::ResumeNewest { parent, name } => (
+                newest(parent, name, RECORD, Some(&model.identity()))
+                    .ok_or_else(|| Error::NothingToResume(parent.join(name)))?,
+                true,
+            ),
             RunPlace::ResumeAt(path) => (path.clone(), true),
         };
         let io_error = |source: io::Error| Error::Io { path: path.clone(), source };
@@ -226,7 +237,8 @@ impl RunFolder {
         }
         let record = if record_path.exists() {
             if !resume {
-                return Err(Error::Occupied(path));
+                let finished = RunRecord::read(&path).is_some_and(|record| record.state == State::Finished);
+                return Err(if finished { Error::OccupiedByFinished(path) } else { Error::Occupied(path) });
             }
             let bytes = fs::read(&record_path).map_err(io_error)?;
             let record: RunRecord =
@@ -292,7 +304,9 @@ impl RunFolder {
     /// When the record cannot be written.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.record.state = State::Finished;
-        self.save_record()
+        self.save_record()?;
+        remove_outputs(&self.path);
+        Ok(())
     }
 
     /// A folder below the run folder, created when missing.
@@ -352,10 +366,32 @@ fn differences(held: &BTreeMap<String, String>, asked: &BTreeMap<String, String>
         .collect()
 }
 
-/// The model of the run in a folder, as it was typed; none when its record cannot be read.
-pub fn model_of(folder: &Path) -> Option<String> {
-    let record: RunRecord = serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()?;
-    Some(record.model)
+impl RunRecord {
+    /// The record of the run in a folder; none when it cannot be read.
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()
+    }
+}
+
+/// A command of `optimize` without the place of its run, as words.
+pub fn without_place(command: &[String]) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = command.iter();
+    while let Some(word) = rest.next() {
+        if word == "--out" {
+            rest.next();
+        } else if !(word.starts_with("--out=") || word == "--resume" || word.starts_with("--resume=")) {
+            words.push(word.clone());
+        }
+    }
+    words
+}
+
+/// The command that goes on with the run in `folder`: the one that began it, with the place replaced.
+pub fn resume_command(command: &[String], folder: &Path) -> String {
+    let mut words = without_place(command);
+    words.push(format!("--resume={}", folder.display()));
+    shell::line(words)
 }
 
 /// True while a process works in the folder.
@@ -376,6 +412,21 @@ pub fn discard_unbegun(folder: &Path) -> bool {
         let _ = fs::remove_dir(parent);
     }
     gone
+}
+
+/// Removes outputs of runs, which are large, can be made again from the programs and inputs that stay, and
+/// have been compared.
+fn remove_outputs(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if ["eager", "device", "captured"].iter().any(|name| entry.file_name() == *name) {
+            let _ = fs::remove_dir_all(entry.path());
+        } else {
+            remove_outputs(&entry.path());
+        }
+    }
 }
 
 /// Removes files and folders that were being written. Only the holder of the lock may do so.
@@ -414,11 +465,14 @@ fn numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     Err(Error::Occupied(parent.join(name)))
 }
 
-/// The newest `parent/name-N` that holds a file of this name.
-pub fn newest(parent: &Path, name: &str, file: &str) -> Option<PathBuf> {
+/// The newest `parent/name-N` that holds a file of this name; with a model's identity, the newest of that
+/// model, as two models may have the same name.
+pub fn newest(parent: &Path, name: &str, file: &str, source: Option<&str>) -> Option<PathBuf> {
     let mut found: Vec<u32> = numbers(parent, name).collect();
     found.sort_unstable();
-    found.into_iter().rev().map(|number| parent.join(format!("{name}-{number}"))).find(|path| path.join(file).exists())
+    let is_of = |path: &Path| source.is_none_or(|source| RunRecord::read(path).is_some_and(|run| run.source == source));
+    let folders = found.into_iter().rev().map(|number| parent.join(format!("{name}-{number}")));
+    folders.into_iter().find(|path| path.join(file).exists() && is_of(path))
 }
 
 fn numbers(parent: &Path, name: &str) -> impl Iterator<Item = u32> {
@@ -478,6 +532,21 @@ mod tests {
         assert!(!is_in_use(&at));
         let error = RunFolder::open(&resume, &model("unet"), &[], &asked()).expect_err("finished");
         assert!(matches!(error, Error::Finished(_)));
+    }
+
+    #[test]
+    fn the_command_that_goes_on_keeps_everything_but_the_place() {
+        let told =
+            |line: &str| resume_command(&line.split(' ').map(str::to_owned).collect::<Vec<_>>(), Path::new("runs/a b"));
+        for line in [
+            "dd optimize net.py",
+            "dd optimize --out x net.py",
+            "dd optimize net.py --out=x --resume",
+            "dd optimize --resume=y net.py",
+        ] {
+            assert_eq!(told(line), "dd optimize net.py '--resume=runs/a b'", "{line}");
+        }
+        assert_eq!(told("dd optimize net.py --seed 3"), "dd optimize net.py --seed 3 '--resume=runs/a b'");
     }
 
     #[test]

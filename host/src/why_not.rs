@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::lower::Job;
 use crate::matching::{Facts, Index, Remark, Target};
 use crate::model::Model;
@@ -95,7 +96,7 @@ pub struct Kindred {
 pub fn ask(settings: &OptimizeSettings, rule: &Rule, progress: &dyn Progress) -> Result<WhyNot, Error> {
     let model = Model::parse(&settings.model)?;
     let folder = RunFolder::open(&settings.place, &model, &settings.command, &BTreeMap::new())?;
-    let bench = Workbench::prepare(settings, folder, progress)?;
+    let bench = Workbench::prepare(settings, folder, Clock::default(), progress)?;
     let (stored, _) = pipeline::export_program(&bench, &model)?;
     let step = progress.step("Lowering for XNNPACK");
     let job = Job { program: stored.path.clone(), key: stored.key.clone(), folder: bench.folder.folder("original")? };

@@ -81,9 +81,9 @@ impl<'a> Workbench<'a> {
     pub(crate) fn prepare(
         settings: &'a OptimizeSettings,
         folder: RunFolder,
+        clock: Clock,
         progress: &'a dyn Progress,
     ) -> Result<Self, Error> {
-        let clock = Clock::default();
         let begin = Instant::now();
         let folders = &settings.common.folders;
         let environment = clock.child(|| prepare_python(settings, progress))?;
@@ -186,14 +186,18 @@ impl<'a> Workbench<'a> {
                 let record = self.trace(&lowered.pte, inputs, &trace)?;
                 files::write_json(&record_path, &record)?;
                 cache::note(folder, "trace", &key, &["trace.etdp", "trace.json"])?;
-                if let Err(error) = self.cache.keep("traces", &key, &[&trace, &record_path]) {
-                    self.progress.detail(&format!("The trace is not kept for later runs: {error}"));
-                }
                 record
             }
         };
         let label = self.target.label();
         let profile = profile::profile(&profile::etdump::read(&trace)?, record.ns_per_tick, &label)?;
+        // A trace that does not add up was taken at a bad moment; a later run should take another.
+        if !reused
+            && profile.accounting.agrees
+            && let Err(error) = self.cache.keep("traces", &key, &[&trace, &record_path])
+        {
+            self.progress.detail(&format!("The trace is not kept for later runs: {error}"));
+        }
         let ranking = rank::rank(&profile, &lowered.record, self.settings.thresholds.min_share);
         let untraced = Untraced::of(&record.samples_ns, record.peak_memory_bytes);
         Ok(MeasuredProgram { lowered, profile, ranking, untraced, reused })

@@ -244,7 +244,14 @@ def _write_inputs(program: Program, given: Any, inputs_dir: str) -> list[dict]:
     for leaf, wanted in zip(leaves, specs):
         if isinstance(wanted.arg, TensorArgument):
             files.append(tensors.write(leaf, inputs_dir, f"input_{len(files)}"))
-        elif not isinstance(wanted.arg, ConstantArgument):
+        elif isinstance(wanted.arg, ConstantArgument):
+            if leaf is not None:
+                raise WorkerError(
+                    "model_contract",
+                    f"Input `{wanted.arg.name}` is `{leaf!r:.60}`, and a lowered program takes tensors only",
+                    hint="Fix the value in the model, for instance by a small module that passes it on, or make it a tensor",
+                )
+        else:
             raise WorkerError(
                 "export_failed",
                 f"Input `{wanted.arg.name}` of the exported program is a changeable number, which is not supported",

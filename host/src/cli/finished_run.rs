@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 
 use super::Context;
+use crate::model::Model;
 use crate::output::Failure;
 use crate::report::model::Report;
-use crate::run_folder::{self, RECORD, REPORT};
+use crate::run_folder::{self, RECORD, REPORT, RunRecord};
 use crate::settings::{RUNS_FOLDER, run_name};
+
+/// The largest report that is read.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// What was read.
 #[derive(Debug)]
@@ -21,6 +25,11 @@ pub(super) struct FinishedRun {
 pub(super) fn read(typed: &str, context: &Context) -> Result<FinishedRun, Failure> {
     let file = locate(typed, context)?;
     let failed = || format!("Failed to read the report `{}`", file.display());
+    let kind = fs::metadata(&file).map_err(|error| Failure::with_cause(failed(), error))?;
+    if !kind.is_file() || kind.len() > MOST_BYTES {
+        let why = if kind.is_file() { "it is too large for a report" } else { "it is no regular file" };
+        return Err(Failure::with_cause(failed(), std::io::Error::other(why)));
+    }
     let bytes = fs::read(&file).map_err(|error| Failure::with_cause(failed(), error))?;
     let report = Report::from_json(&bytes).map_err(|error| Failure::with_cause(failed(), error))?;
     let folder = match file.parent() {
@@ -39,10 +48,13 @@ fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
         } else if run_folder::is_in_use(path) {
             Err(Failure::new(format!("The run is still going on: `{typed}`")).hint("Wait for it to end"))
         } else if path.join(RECORD).exists() {
-            Err(Failure::new(format!("The run did not come as far as a report: `{typed}`")).hint(format!(
-                "Go on with it by `delegate-doctor optimize {} --resume={typed}`",
-                run_folder::model_of(path).unwrap_or_else(|| "MODEL".to_owned())
-            )))
+            let failure = Failure::new(format!("The run did not come as far as a report: `{typed}`"));
+            Err(match RunRecord::read(path) {
+                Some(record) => {
+                    failure.hint(format!("Go on with it by `{}`", run_folder::resume_command(&record.command, path)))
+                }
+                None => failure.hint("Its record cannot be read; start a new run"),
+            })
         } else {
             Err(Failure::new(format!("There is no run in this folder: `{typed}`"))
                 .hint("Give a run folder, its `report.json`, or a model that was optimized before"))
@@ -52,14 +64,20 @@ fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
         return Ok(path.to_path_buf());
     }
     let parent = context.project.runs().unwrap_or_else(|| PathBuf::from(RUNS_FOLDER));
-    match run_folder::newest(&parent, &run_name(typed), REPORT) {
+    let model = Model::parse(typed).map_err(|error| {
+        Failure::from(error).hint("Give a run folder, its `report.json`, or a model that was optimized before")
+    })?;
+    match run_folder::newest(&parent, &run_name(typed), REPORT, Some(&model.identity())) {
         Some(folder) => {
             context.printer.detail(&format!("The newest run is `{}`", folder.display()));
             Ok(folder.join(REPORT))
         }
         None => {
             Err(Failure::new(format!("There is no finished run of this model in `{}`: `{typed}`", parent.display()))
-                .hint(format!("Run `delegate-doctor optimize {typed}` first, or give a run folder")))
+                .hint(format!(
+                    "Run `{}` first, or give a run folder",
+                    crate::shell::line(["delegate-doctor", "optimize", typed])
+                )))
         }
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::{Context, Format, browser};
 use crate::output::{Exit, Failure};
 use crate::report::model::Status;
-use crate::run_folder::PAGE;
+use crate::run_folder::{self, PAGE};
 use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice, parse_bytes};
-use crate::{interrupt, pipeline, report, shell};
+use crate::{interrupt, pipeline, report};
 
 /// Find what slows a model down, repair it, and keep what measurements prove
 #[derive(Debug, clap::Args)]
@@ -59,11 +59,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", help_heading = "Target")]
     threads: Option<u32>,
 
-    /// Only this rule, by its id; may be given several times. A preview rule runs only when it is named here
-    #[arg(long, value_name = "RULE", help_heading = "Rules")]
+    /// Only these rules, by their ids. A preview rule runs only when it is named here
+    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Rules")]
     only: Vec<String>,
-    /// Not this rule, by its id; may be given several times
-    #[arg(long, value_name = "RULE", help_heading = "Rules")]
+    /// Not these rules, by their ids
+    #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Rules")]
     skip: Vec<String>,
     /// Also load the rule components (`*.wasm`) of this folder, for development; they are labelled unsigned
     #[arg(long, value_name = "DIR", help_heading = "Rules")]
@@ -101,7 +101,10 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
         Err(stopped) if interrupt::requested() => {
             context.printer.note("Interrupted");
             if let Some(folder) = stopped.folder {
-                context.printer.hint(&format!("Go on with `{}`", resumed(&settings.command, &from_here(&folder))));
+                context.printer.hint(&format!(
+                    "Go on with `{}`",
+                    run_folder::resume_command(&settings.command, &from_here(&folder))
+                ));
             }
             return Ok(Exit::Interrupted);
         }
@@ -150,21 +153,6 @@ impl Arguments {
     }
 }
 
-/// The command that goes on with the run in `folder`: the one that began it, with the place replaced.
-fn resumed(command: &[String], folder: &Path) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut rest = command.iter();
-    while let Some(word) = rest.next() {
-        if word == "--out" {
-            rest.next();
-        } else if !(word.starts_with("--out=") || word == "--resume" || word.starts_with("--resume=")) {
-            words.push(word.clone());
-        }
-    }
-    words.push(format!("--resume={}", folder.display()));
-    shell::line(words)
-}
-
 /// What a script learns from the answer.
 fn exit(status: Status) -> Exit {
     match status {
@@ -187,20 +175,6 @@ fn from_here(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_command_that_goes_on_keeps_everything_but_the_place() {
-        let told = |line: &str| resumed(&line.split(' ').map(str::to_owned).collect::<Vec<_>>(), Path::new("runs/a b"));
-        for line in [
-            "dd optimize net.py",
-            "dd optimize --out x net.py",
-            "dd optimize net.py --out=x --resume",
-            "dd optimize --resume=y net.py",
-        ] {
-            assert_eq!(told(line), "dd optimize net.py '--resume=runs/a b'", "{line}");
-        }
-        assert_eq!(told("dd optimize net.py --seed 3"), "dd optimize net.py --seed 3 '--resume=runs/a b'");
-    }
 
     #[test]
     fn a_script_learns_whether_a_wanted_repair_was_proven() {

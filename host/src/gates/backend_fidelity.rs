@@ -166,7 +166,7 @@ impl Fidelity {
                     error,
                     scale,
                     relative,
-                    allowed: allowance(comparison.dtype, kind_of(reference, worst.set)),
+                    allowed: worst.allowed_share(allowance(comparison.dtype, kind_of(reference, worst.set))),
                     detail: comparison.describe(),
                 })
             })

@@ -16,6 +16,9 @@ mod words;
 #[cfg(test)]
 mod simulated;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -159,15 +162,25 @@ pub enum StopReason {
 }
 
 /// What of a program's times is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Statistic {
     /// the median
+    #[default]
     Median,
     /// the fastest tenth: runs that hardly had to wait for a processor
     FastestTenth,
 }
 
 impl Statistic {
+    /// As a figure is called: `median latency`.
+    pub fn of_latency(self) -> &'static str {
+        match self {
+            Self::Median => "median latency",
+            Self::FastestTenth => "latency, fastest tenth",
+        }
+    }
+
     fn quantile(self) -> f64 {
         match self {
             Self::Median => 0.5,

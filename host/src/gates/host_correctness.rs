@@ -74,6 +74,12 @@ impl Compared {
         Self { set, output, comparison, yardstick, outcome }
     }
 
+    /// What a right output may be off by, relative to the scale, given its bare allowance.
+    pub(super) fn allowed_share(&self, allowance: f64) -> f64 {
+        let absolute = (allowance * self.comparison.scale).max(self.yardstick.floor).max(self.yardstick.slack);
+        if self.comparison.scale > 0.0 { absolute / self.comparison.scale } else { allowance }
+    }
+
     /// Orders comparisons by how bad they are.
     pub(super) fn badness(&self) -> (bool, bool, f64) {
         let beyond = self.outcome == Outcome::Beyond;

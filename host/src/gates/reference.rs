@@ -37,12 +37,15 @@ impl ProgramRun {
         Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
     }
 
-    /// Reads the outputs of a run on a target.
+    /// Reads the outputs of a run on a target; `wanted` is how many the model itself gives. A lowered program
+    /// that writes into inputs gives their new content as well, in front of its own outputs.
     ///
     /// # Errors
     /// When a tensor file cannot be read.
-    pub fn from_target(run: &RunOutcome) -> Result<Self, tensor::Error> {
-        Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
+    pub fn from_target(run: &RunOutcome, wanted: usize) -> Result<Self, tensor::Error> {
+        let more = run.outputs.len().saturating_sub(wanted);
+        let own = if more <= run.mutated_inputs.len() { run.outputs.get(more..) } else { None };
+        Ok(Self { outputs: read(own.unwrap_or(&run.outputs))?, mutated_inputs: run.mutated_inputs.clone() })
     }
 }
 
@@ -59,6 +62,12 @@ pub const ROUNDING_FACTOR: f64 = 8.0;
 /// Rounding steps of the largest element that are never an error: an output that does not spread at all
 /// has no other measure.
 const STEPS: f64 = 16.0;
+
+/// The same for outputs of so few elements that their spread says nothing about what went into them: a
+/// mean over thousands of larger numbers carries the rounding of those.
+const STEPS_OF_FEW: f64 = 128.0;
+/// Outputs with fewer elements are few.
+const FEW: usize = 64;
 
 /// An input set whose rounding explains more than this share of the scale proves nothing.
 pub const ILL_CONDITIONED: f64 = 1e-2;
@@ -257,7 +266,7 @@ fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKin
     Yardstick {
         scale,
         slack: slack * ROUNDING_FACTOR,
-        floor: STEPS * epsilon(tensor.dtype) * magnitude,
+        floor: if tensor.len() < FEW { STEPS_OF_FEW } else { STEPS } * epsilon(tensor.dtype) * magnitude,
         discrete_slack: discrete_slack * ROUNDING_FACTOR,
         not_finite: {
             let mut not_finite = false;

@@ -89,7 +89,7 @@ impl fmt::Display for Failure {
         if let Some(details) = self.details.as_deref().map(str::trim_end).filter(|details| !details.is_empty()) {
             writeln!(f)?;
             for line in details.lines() {
-                writeln!(f, "    {}", styled(style::FAINT, line))?;
+                writeln!(f, "    {}", styled(style::FAINT, harmless(line)))?;
             }
         }
         if let Some(hint) = &self.hint {
@@ -99,9 +99,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// All lines but the first begin with `indent`.
+/// All lines but the first begin with `indent`; what would steer the terminal is gone.
 fn indented(text: &str, indent: &str) -> String {
-    text.trim_end().lines().collect::<Vec<_>>().join(&format!("\n{indent}"))
+    text.trim_end().lines().map(harmless).collect::<Vec<_>>().join(&format!("\n{indent}"))
+}
+
+/// A line that may hold the words of a user's model or a child process, without characters that control a
+/// terminal or turn the direction of writing.
+fn harmless(line: &str) -> String {
+    let steers = |c: char| {
+        (c.is_control() && c != '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    line.chars().map(|c| if steers(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -153,6 +163,12 @@ hint: Try `delegate-doctor doctor`
         assert_eq!(text.matches("worker died").count(), 1, "{text}");
         let text = plain(&Failure::with_cause("Failed to write", std::io::Error::other("disk on fire")));
         assert_eq!(text, "error: Failed to write\n  Caused by: disk on fire\n");
+    }
+
+    #[test]
+    fn words_of_others_cannot_steer_the_terminal() {
+        let text = plain(&Failure::new("a\u{202e}b\u{1b}[31mc\u{7}").hint("d\u{2066}e"));
+        assert_eq!(text, "error: a\u{fffd}b\u{fffd}[31mc\u{fffd}\n\nhint: d\u{fffd}e\n");
     }
 
     #[test]

@@ -147,7 +147,8 @@ pub fn grouped(count: u64) -> String {
 
 /// A share as per cent with one decimal that never rounds up to all or down to nothing.
 pub fn percent(share: f64) -> String {
-    let percent = share * 100.0;
+    // Adding zero takes the sign off a negative zero.
+    let percent = share * 100.0 + 0.0;
     if !percent.is_finite() {
         return not_finite(share);
     }

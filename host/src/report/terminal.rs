@@ -119,7 +119,8 @@ fn numbers(page: &mut Page, report: &Report) {
         remark: String::new(),
     };
     let mut rows = Vec::new();
-    let mut latency = row("median latency", &|profile| figure(&profile.method_time));
+    let what = report.overall.as_ref().map_or("median latency", |overall| overall.statistic.of_latency());
+    let mut latency = row(what, &|profile| figure(&profile.method_time));
     if let Some(overall) = &report.overall {
         latency.before = figure(&overall.before);
         latency.after = Some(figure(&overall.after));

@@ -192,8 +192,10 @@ pub const DEFAULT_MIN_SHARE: f64 = 0.001;
 /// Default of [`OptimizeSettings::model_timeout`], seconds.
 pub const DEFAULT_MODEL_TIMEOUT: f64 = 1800.0;
 
-/// Python with torch does not even start with less than this, in bytes.
-const SMALLEST_MEMORY_LIMIT: u64 = 256 << 20;
+/// What the runner takes.
+const MOST_THREADS: u32 = 1024;
+/// Python with torch and executorch does not start with less address space than this, in bytes.
+const SMALLEST_MEMORY_LIMIT: u64 = 2 << 30;
 
 /// Why settings do not make sense.
 #[derive(Debug, thiserror::Error)]
@@ -343,7 +345,7 @@ impl OptimizeSettings {
         if let Some(bytes) = memory_limit.filter(|bytes| *bytes < SMALLEST_MEMORY_LIMIT) {
             return Err(Error::OutOfRange {
                 setting: "memory-limit",
-                expected: "at least 256 MiB, with a unit as in `8GiB`",
+                expected: "at least 2 GiB, with a unit as in `8GiB`",
                 value: format!("{bytes} bytes"),
             });
         }
@@ -351,7 +353,16 @@ impl OptimizeSettings {
             place,
             common,
             target: arguments.target.unwrap_or(TargetChoice::Local),
-            threads: count("threads", arguments.threads.or(file.threads))?,
+            threads: match count("threads", arguments.threads.or(file.threads))? {
+                Some(threads) if threads > MOST_THREADS => {
+                    return Err(Error::OutOfRange {
+                        setting: "threads",
+                        expected: "at most 1024",
+                        value: threads.to_string(),
+                    });
+                }
+                threads => threads,
+            },
             rules: RuleChoice {
                 folders: if arguments.rules.is_empty() { project.rules() } else { arguments.rules },
                 only: first(arguments.only, &file.only),
@@ -468,7 +479,7 @@ mod tests {
         assert!(message(OptimizeArguments { jobs: Some(0), ..default() }).contains("`jobs` must be 1 or more"));
         assert_eq!(
             message(OptimizeArguments { memory_limit: Some(8), ..default() }),
-            "The value of `memory-limit` must be at least 256 MiB, with a unit as in `8GiB`: `8 bytes`"
+            "The value of `memory-limit` must be at least 2 GiB, with a unit as in `8GiB`: `8 bytes`"
         );
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use fs_err as fs;
 
 use super::child::{self, End, last_lines};
-use crate::files::{sha256_hex, write_atomic};
+use crate::files::{sha256_hex, sha256_of, write_atomic};
 use crate::hint::Hint;
 use crate::progress::Progress;
 
@@ -190,7 +190,7 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
     let shelf = cache.join("runner");
     let runner = planned(sdk, &shelf, &compiler, &compiler_version);
     let place = shelf.join(&runner.hash);
-    if runner.executable.is_file() {
+    if is_whole(&place) {
         return Ok(runner);
     }
     let step = progress.step(&format!(
@@ -199,12 +199,18 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
         compiler.display()
     ));
     fs::create_dir_all(&shelf)?;
+    sweep(&shelf);
     let building = tempfile::Builder::new().prefix(".building-").tempdir_in(&shelf)?;
     for (name, text) in SOURCES {
         write_atomic(&building.path().join(name), text.as_bytes())?;
     }
     let mut command = Command::new(&compiler);
-    command.current_dir(building.path()).args(["main.cpp", "-o", "runner"]).args(&arguments);
+    command
+        .current_dir(building.path())
+        .args(["main.cpp", "-o", "runner"])
+        .args(&arguments)
+        // A compiler that is killed leaves its files; here they go with the attempt.
+        .env("TMPDIR", building.path());
     let done = child::run(&mut command, BUILD_TIMEOUT)?;
     let failed =
         |log: String| Error::Compile { compiler: compiler.display().to_string(), version: sdk.version.clone(), log };
@@ -214,12 +220,20 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
         End::TimedOut => return Err(failed(format!("no end after {} s", BUILD_TIMEOUT.as_secs()))),
         End::Interrupted => return Err(Error::Interrupted),
     }
+    write_atomic(&building.path().join(DIGEST), sha256_of(&building.path().join("runner"))?.as_bytes())?;
     step.done(&format!("Built the native runner against executorch {}", sdk.version));
     let built = building.keep();
     if let Err(error) = fs::rename(&built, &place) {
-        // Another process was faster: its runner has the same hash, so it is the same runner.
+        // Another process was faster, and its runner has the same hash, so it is the same runner; or something
+        // damaged is in the way.
+        if !is_whole(&place) {
+            let _ = fs::remove_dir_all(&place);
+            if fs::rename(&built, &place).is_ok() {
+                return Ok(runner);
+            }
+        }
         let _ = fs::remove_dir_all(&built);
-        if !runner.executable.is_file() {
+        if !is_whole(&place) {
             return Err(error.into());
         }
     }
@@ -233,7 +247,28 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
 pub fn find(sdk: &Sdk, cache: &Path) -> Result<Option<Runner>, Error> {
     let (compiler, compiler_version) = compiler()?;
     let runner = planned(sdk, &cache.join("runner"), &compiler, &compiler_version);
-    Ok(runner.executable.is_file().then_some(runner))
+    let place = cache.join("runner").join(&runner.hash);
+    Ok(is_whole(&place).then_some(runner))
+}
+
+/// Removes what builds that were killed left behind; one that takes longer than an hour is none.
+fn sweep(shelf: &Path) {
+    for entry in fs::read_dir(shelf).into_iter().flatten().filter_map(Result::ok) {
+        let unfinished = entry.file_name().as_encoded_bytes().starts_with(b".building-");
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
+        if unfinished && age.is_some_and(|age| age > Duration::from_secs(3600)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Name of the file with the hash of the executable.
+const DIGEST: &str = "runner.sha256";
+
+/// True when the executable in the folder is the one that was built there.
+fn is_whole(place: &Path) -> bool {
+    let noted = fs::read_to_string(place.join(DIGEST)).ok();
+    noted.is_some() && noted == sha256_of(&place.join("runner")).ok()
 }
 
 /// The C++ compiler in use and the first line of what it says about its version.

@@ -83,7 +83,7 @@ struct Hero {
     interval: String,
     before: Option<Fig>,
     after: Option<Fig>,
-    what: &'static str,
+    what: String,
     label: String,
 }
 
@@ -150,6 +150,7 @@ struct Check {
 /// Two programs measured side by side.
 #[derive(Serialize)]
 pub(super) struct ComparisonView {
+    statistic: &'static str,
     before: Fig,
     after: Fig,
     ratio: Fig,
@@ -166,6 +167,7 @@ impl ComparisonView {
     pub(super) fn of(comparison: &Comparison) -> Self {
         let (speed, tone) = wording::speed(comparison);
         Self {
+            statistic: comparison.statistic.of_latency(),
             before: Fig::of(&comparison.before),
             after: Fig::of(&comparison.after),
             ratio: Fig::of(&comparison.ratio),
@@ -297,7 +299,7 @@ fn hero(report: &Report) -> Option<Hero> {
             interval,
             before: Some(Fig::of(&overall.before)),
             after: Some(Fig::of(&overall.after)),
-            what: "median latency, original → repaired",
+            what: format!("{}, original → repaired", overall.statistic.of_latency()),
             label: ratio.label,
         });
     }
@@ -310,7 +312,7 @@ fn hero(report: &Report) -> Option<Hero> {
             interval: String::new(),
             before: Some(Fig::of(&worst.allowed)),
             after: None,
-            what: "is allowed for this output",
+            what: "is allowed for this output".to_owned(),
             label: error.label,
         });
     }
@@ -323,7 +325,7 @@ fn hero(report: &Report) -> Option<Hero> {
         interval: String::new(),
         before: Some(Fig::of(&original.method_time)),
         after: None,
-        what: "median latency of the original",
+        what: "median latency of the original".to_owned(),
         label: delegation.label,
     })
 }
@@ -389,7 +391,8 @@ fn rows(report: &Report) -> Vec<Row> {
         before: of(original),
         after: report.repaired.as_ref().map(of),
     };
-    let mut latency = row("median latency", &|profile| figure(&profile.method_time));
+    let what = report.overall.as_ref().map_or("median latency", |overall| overall.statistic.of_latency());
+    let mut latency = row(what, &|profile| figure(&profile.method_time));
     if let Some(overall) = &report.overall {
         latency.before = figure(&overall.before);
         latency.after = Some(figure(&overall.after));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::TrialOutcome;
 use crate::evidence::{Evidence, TargetLabel};
+use crate::gates::benchmark::Statistic;
 use crate::gates::{Gate, GateReport};
 use crate::torch::protocol::SourceLine;
 
@@ -102,9 +103,12 @@ pub struct Trial {
 pub struct Comparison {
     /// where
     pub target: TargetLabel,
-    /// median of the first program; unit `ms`
+    /// what of the times is compared
+    #[serde(default)]
+    pub statistic: Statistic,
+    /// that of the first program; unit `ms`
     pub before: Evidence,
-    /// median of the second; unit `ms`
+    /// that of the second; unit `ms`
     pub after: Evidence,
     /// `before` over `after`, above 1 when the second is faster; unit `ratio`, with its interval
     pub ratio: Evidence,

@@ -2,6 +2,7 @@
 
 use super::super::model::*;
 use crate::evidence::{Evidence, Interval, Measured, TargetLabel};
+use crate::gates::benchmark::Statistic;
 use crate::gates::{Fact, Gate, GateReport, GateStatus};
 use crate::torch::protocol::{Reason, SourceLine};
 
@@ -162,6 +163,7 @@ pub(super) fn comparison(before: f64, after: f64, spread: f64, interval: (f64, f
         })
         .collect();
     Comparison {
+        statistic: Statistic::Median,
         target: host(),
         before: measured(before, "ms", 120, Some((before * 0.985, before * 1.02))),
         after: measured(after, "ms", 120, Some((after * 0.985, after * 1.02))),
