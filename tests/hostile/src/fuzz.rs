@@ -8,6 +8,7 @@ mod archive;
 mod rewrite;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use arbitrary::Unstructured;
 use delegate_doctor::evidence::TargetLabel;
@@ -89,6 +90,11 @@ fn damaged(good: &[u8], input: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u
     Ok(bytes)
 }
 
+fn honest() -> &'static [u8] {
+    static HONEST: OnceLock<Vec<u8>> = OnceLock::new();
+    HONEST.get_or_init(|| Module::honest().component())
+}
+
 /// Bytes as a component, and as damage to a component that is one.
 pub fn component(data: &[u8]) {
     let look = |bytes: &[u8]| {
@@ -98,9 +104,7 @@ pub fn component(data: &[u8]) {
         }
     };
     look(data);
-    static HONEST: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let honest = HONEST.get_or_init(|| Module::honest().component());
-    if let Ok(bytes) = damaged(honest, &mut Unstructured::new(data)) {
+    if let Ok(bytes) = damaged(honest(), &mut Unstructured::new(data)) {
         look(&bytes);
     }
 }
@@ -123,7 +127,7 @@ pub fn trace(data: &[u8]) {
         let _ = profile(&trace, 1.0, &target);
     };
     look(data);
-    static GOOD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
     let good = GOOD.get_or_init(|| fixture("runner/softmax_head.etdp"));
     if let Ok(bytes) = damaged(good, &mut Unstructured::new(data)) {
         look(&bytes);
@@ -132,7 +136,7 @@ pub fn trace(data: &[u8]) {
 
 /// Bytes as the manifest that a component carries, and as a user's project file.
 pub fn manifest(data: &[u8]) {
-    let mut bytes = Module::honest().component();
+    let mut bytes = honest().to_vec();
     append(&mut bytes, 0, &[leb(MANIFEST_SECTION.len()), MANIFEST_SECTION.as_bytes().to_vec(), data.to_vec()].concat());
     let _ = inspect(&bytes, &Limits::standard());
     if let Ok(text) = std::str::from_utf8(data) {
