@@ -82,6 +82,7 @@ pub(super) fn run(
     let verdicts = tempfile::tempdir()?;
     let native_failure = match project.file.language {
         Language::Rust => natively(project, verdicts.path(), progress)?,
+        Language::C | Language::Python | Language::Js => None,
     };
     let step = progress.step(&format!("Asking the component about {} cases", cases.len()));
     let rule = sandbox.load(&built.manifest.id, &built.component)?;

@@ -1,7 +1,10 @@
 //! From a core module to the component that is published: the contract's shape, and sections that say
 //! what it is without running it.
 
-use wit_component::ComponentEncoder;
+use std::path::Path;
+
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
 
 use crate::sandbox::Sandbox;
 use crate::sandbox::component::{CONTRACT_SECTION, SDK_SECTION};
@@ -27,6 +30,25 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, String> {
         .module(module)
         .and_then(ComponentEncoder::encode)
         .map_err(|error| format!("{error:#}"))
+}
+
+/// World of the contract that rules implement.
+pub(super) const WORLD: &str = "repair-rule";
+
+/// Puts the contract's type information, read from a folder of WIT files, into a core module whose tools
+/// did not.
+///
+/// # Errors
+/// When the folder does not hold the contract, in words.
+pub(super) fn with_types(mut module: Vec<u8>, wit: &Path) -> Result<Vec<u8>, String> {
+    let mut embed = || {
+        let mut resolve = Resolve::default();
+        let (package, _) = resolve.push_path(wit)?;
+        let world = resolve.select_world(&[package], Some(WORLD))?;
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
+    };
+    embed().map_err(|error| format!("{error:#}"))?;
+    Ok(module)
 }
 
 /// The component with its sections: the contract, the SDK, and the manifest that it gives when it is asked

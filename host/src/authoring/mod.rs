@@ -10,10 +10,14 @@
 //!
 //! In: a folder with a `rule.toml`. Out: a component that the sandbox loads, and what was found about it.
 
+mod c;
 mod cases;
 mod component;
 mod evidence;
+mod javascript;
+mod managed_tools;
 mod project;
+mod python;
 mod rust;
 mod scaffold;
 mod toolchain;
@@ -103,6 +107,18 @@ pub enum Error {
         /// its words
         why: String,
     },
+    /// a toolchain that is installed by this tool
+    #[error("Failed to install {what} in `{folder}`: {why}")]
+    Install {
+        /// name and version
+        what: String,
+        /// where it was to go
+        folder: PathBuf,
+        /// what the installer said
+        why: String,
+        /// what to do without a network
+        offline: String,
+    },
     /// the module does not become a component
     #[error("The module of `{folder}` does not become a component: {why}")]
     Componentize {
@@ -146,6 +162,7 @@ impl Hint for Error {
             Self::Name { .. } => "Take lower-case letters, digits and dashes, beginning with a letter".to_owned(),
             Self::Exists(_) => "Choose another name, or another folder with `--out`".to_owned(),
             Self::NoTool { install, .. } => install.clone(),
+            Self::Install { offline, .. } => format!("Without a network: {offline}"),
             Self::NoTarget { .. } => toolchain::TARGET_HINT.to_owned(),
             Self::NoModel => "Name one or more with `--models`".to_owned(),
             Self::Refused(error) => return error.hint(),

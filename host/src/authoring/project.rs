@@ -7,6 +7,8 @@
 //!   README.md      for people
 //!   build/         what `rules build` wrote: <id>-<version>.wasm
 //! ```
+//!
+//! The version of a rule in Rust is its crate's; the other languages give it in `rule.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,7 @@ use serde::Deserialize;
 
 use super::cases::{self, Cases};
 use super::component::{Tools, described};
-use super::{Error, rust};
+use super::{Error, c, javascript, python, rust};
 use crate::files;
 use crate::progress::Progress;
 use crate::sandbox::contract::Manifest;
@@ -31,6 +33,39 @@ pub enum Language {
     /// Rust, with the rule SDK
     #[default]
     Rust,
+    /// C, by clang and wasm-ld
+    C,
+    /// Python, by componentize-py; a script rule
+    Python,
+    /// JavaScript on QuickJS, by componentize-qjs; a script rule
+    Js,
+}
+
+impl Language {
+    /// As `--lang` and `rule.toml` have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::C => "c",
+            Self::Python => "python",
+            Self::Js => "js",
+        }
+    }
+
+    /// The language's own name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rust => "Rust",
+            Self::C => "C",
+            Self::Python => "Python",
+            Self::Js => "JavaScript",
+        }
+    }
+
+    /// True when a component brings an interpreter along, so that it needs the limits of script rules.
+    pub fn is_script(self) -> bool {
+        matches!(self, Self::Python | Self::Js)
+    }
 }
 
 /// `rule.toml`.
@@ -42,6 +77,9 @@ pub struct RuleFile {
     /// what it is written in
     #[serde(default)]
     pub language: Language,
+    /// the version that the rule's manifest gives; needed where no `Cargo.toml` gives it
+    #[serde(default)]
+    pub version: Option<semver::Version>,
     /// SPDX expression
     #[serde(default)]
     pub license: String,
@@ -57,6 +95,8 @@ pub struct Project {
     pub folder: PathBuf,
     /// its project file
     pub file: RuleFile,
+    /// below it, toolchains that are not the user's own are installed
+    pub data: PathBuf,
 }
 
 /// A rule as it is published.
@@ -71,11 +111,11 @@ pub struct Built {
 }
 
 impl Project {
-    /// Reads the folder's project file.
+    /// Reads the folder's project file. `data` is the tool's data folder.
     ///
     /// # Errors
     /// When there is none, or it cannot be understood.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
+    pub fn read(folder: &Path, data: &Path) -> Result<Self, Error> {
         let path = folder.join(PROJECT_FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -84,15 +124,27 @@ impl Project {
             }
             Err(error) => return Err(error.into()),
         };
-        let file = toml::from_str(&text).map_err(|error| Error::ProjectFile { path, source: Box::new(error) })?;
-        Ok(Self { folder: fs::canonicalize(folder)?, file })
+        let parsed = toml::from_str(&text);
+        let file: RuleFile =
+            parsed.map_err(|error| Error::ProjectFile { path: path.clone(), source: Box::new(error) })?;
+        if file.version.is_none() && file.language != Language::Rust {
+            let why = format!("a rule in {} needs its version there: `version = \"0.1.0\"`", file.language.title());
+            return Err(Error::Project { path, why });
+        }
+        Ok(Self { folder: fs::canonicalize(folder)?, file, data: data.to_path_buf() })
     }
 
     /// The limits that the rule is loaded with.
     pub fn limits(&self) -> Limits {
-        match self.file.language {
-            Language::Rust => Limits::standard(),
-        }
+        if self.file.language.is_script() { Limits::script() } else { Limits::standard() }
+    }
+
+    /// The SDK below `sdk/` and its version.
+    pub(super) fn sdk(&self, name: &str) -> String {
+        let version = fs::read_to_string(self.folder.join("sdk/VERSION")).ok();
+        let line = version.as_deref().and_then(|text| text.lines().next()).map(str::trim);
+        line.filter(|line| line.starts_with(name) && line.len() < 64)
+            .map_or_else(|| format!("{name} of unknown version"), str::to_owned)
     }
 
     /// Runs the cases of a built rule.
@@ -111,14 +163,22 @@ impl Project {
         let step = progress.step(&format!("Building the rule `{}`", self.file.id));
         let (component, tools): (Vec<u8>, Tools) = match self.file.language {
             Language::Rust => rust::build(self, progress)?,
+            Language::C => c::build(self)?,
+            Language::Python => python::build(self, progress)?,
+            Language::Js => javascript::build(self, progress)?,
         };
         step.update("loading it in the sandbox");
         let (component, manifest) = described(sandbox, &self.file.id, component, &tools)?;
-        if manifest.id != self.file.id {
-            return Err(Error::Project {
-                path: self.folder.join(PROJECT_FILE),
-                why: format!("it says that the id is `{}`, and the rule itself says `{}`", self.file.id, manifest.id),
-            });
+        let version = self.file.version.as_ref().map(ToString::to_string);
+        for (what, file, rule) in
+            [("id", Some(&self.file.id), &manifest.id), ("version", version.as_ref(), &manifest.version)]
+        {
+            if let Some(file) = file.filter(|file| *file != rule) {
+                return Err(Error::Project {
+                    path: self.folder.join(PROJECT_FILE),
+                    why: format!("it says that the {what} is `{file}`, and the rule itself says `{rule}`"),
+                });
+            }
         }
         let folder = self.folder.join("build");
         fs::create_dir_all(&folder)?;
@@ -137,17 +197,27 @@ mod tests {
     #[test]
     fn a_folder_without_or_with_a_broken_project_file_is_told() {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let error = Project::read(folder.path()).expect_err("no file");
+        let data = Path::new("/nonexistent");
+        let error = Project::read(folder.path(), data).expect_err("no file");
         assert!(matches!(error, Error::NoProject { .. }) && error.hint().is_some(), "{error}");
-        for (text, word) in
-            [("id = 3", "rule.toml"), ("id = 'a'\nlanguage = 'cobol'", "rule.toml"), ("x = 1", "rule.toml")]
-        {
+        for (text, word) in [
+            ("id = 3", "rule.toml"),
+            ("id = 'a'\nlanguage = 'cobol'", "rule.toml"),
+            ("x = 1", "rule.toml"),
+            ("id = 'a'\nlanguage = 'c'", "needs its version"),
+            ("id = 'a'\nlanguage = 'c'\nversion = '1'", "rule.toml"),
+        ] {
             files::write_atomic(&folder.path().join(PROJECT_FILE), text.as_bytes()).expect("write");
-            let error = Project::read(folder.path()).expect_err(text);
+            let error = Project::read(folder.path(), data).expect_err(text);
             assert!(error.to_string().contains(word), "{error}");
         }
         files::write_atomic(&folder.path().join(PROJECT_FILE), b"id = 'a'").expect("write");
-        let project = Project::read(folder.path()).expect("enough");
+        let project = Project::read(folder.path(), data).expect("enough");
         assert_eq!((project.file.id.as_str(), project.file.language), ("a", Language::Rust));
+        assert_eq!(project.limits(), Limits::standard());
+        files::write_atomic(&folder.path().join(PROJECT_FILE), b"id = 'a'\nlanguage = 'js'\nversion = '1.2.3'")
+            .expect("write");
+        let project = Project::read(folder.path(), data).expect("enough");
+        assert_eq!((project.file.language, project.limits()), (Language::Js, Limits::script()));
     }
 }

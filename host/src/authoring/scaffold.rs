@@ -1,14 +1,14 @@
 //! `rules new`: a folder that builds and passes its tests at once.
 //!
-//! A Rust rule brings the SDK that this tool was built with along, below `sdk/`, so that anybody can build
-//! the same bytes from the folder alone. Inside of a workspace that has the SDK, its own is used.
+//! A rule brings the SDK that this tool was built with along, below `sdk/`, so that anybody can build it from
+//! the folder alone. Inside of a workspace that has the Rust SDK, its own is used.
 
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
-use super::Error;
 use super::project::{Language, PROJECT_FILE};
+use super::{Error, c, javascript, python};
 use crate::files::write_atomic;
 
 /// What is asked for.
@@ -75,6 +75,9 @@ pub fn create(new: &New) -> Result<Vec<PathBuf>, Error> {
     fs::create_dir_all(parent)?;
     let files = match new.language {
         Language::Rust => rust(&new.name, workspace_with_sdk(parent).as_deref()),
+        Language::C => other(&new.name, new.language, c::TEMPLATE),
+        Language::Python => other(&new.name, new.language, python::TEMPLATE),
+        Language::Js => other(&new.name, new.language, javascript::TEMPLATE),
     };
     // The folder appears whole or not at all.
     let making = tempfile::Builder::new().prefix(".making-").tempdir_in(parent)?;
@@ -151,7 +154,7 @@ fn rust(name: &str, workspace: Option<&Path>) -> Vec<(PathBuf, String)> {
     let mut files = vec![
         (PathBuf::from("src/lib.rs"), fill(RUST_LIB)),
         (PathBuf::from("cases.txt"), CASES.to_owned()),
-        (PathBuf::from(PROJECT_FILE), project_file(name, "rust")),
+        (PathBuf::from(PROJECT_FILE), project_file(name, Language::Rust)),
         (PathBuf::from("README.md"), fill(README)),
         (PathBuf::from("Cargo.toml"), cargo),
         (PathBuf::from(".gitignore"), "/target\n/build\n".to_owned()),
@@ -164,10 +167,35 @@ fn rust(name: &str, workspace: Option<&Path>) -> Vec<(PathBuf, String)> {
     files
 }
 
-fn project_file(name: &str, language: &str) -> String {
+/// A rule in another language: the files of its template, of which the first is the rule itself.
+fn other(name: &str, language: Language, template: &[(&str, &str)]) -> Vec<(PathBuf, String)> {
+    let title = title(name);
+    let fill = |text: &str| {
+        text.replace("__ID__", name)
+            .replace("__TITLE__", &title)
+            .replace("__TYPE__", &type_name(name))
+            .replace("__SDK_VERSION__", env!("CARGO_PKG_VERSION"))
+    };
+    let mut files: Vec<(PathBuf, String)> =
+        template.iter().map(|(path, text)| (PathBuf::from(path), fill(text))).collect();
+    let about = [
+        ("cases.txt", CASES.to_owned()),
+        (PROJECT_FILE, project_file(name, language)),
+        ("README.md", fill(README)),
+        (".gitignore", "/build\n".to_owned()),
+    ];
+    let after_the_rule = files.len().min(1);
+    files.splice(after_the_rule..after_the_rule, about.map(|(path, text)| (PathBuf::from(path), text)));
+    files.push((PathBuf::from("sdk/wit/rules.wit"), WIT.to_owned()));
+    files
+}
+
+fn project_file(name: &str, language: Language) -> String {
+    let version = if language == Language::Rust { "" } else { "version = \"0.1.0\"\n" };
     format!(
-        "# What packaging needs to know; the rest the rule says about itself.\nid = \"{name}\"\nlanguage = \"{language}\"\n\
-         license = \"MIT OR Apache-2.0\"\nkeywords = []\n"
+        "# What packaging needs to know; the rest the rule says about itself.\nid = \"{name}\"\n{version}\
+         language = \"{}\"\nlicense = \"MIT OR Apache-2.0\"\nkeywords = []\n",
+        language.name()
     )
 }
 

@@ -1,4 +1,5 @@
-//! A short-lived child process whose output is wanted as text: interpreters being looked at, pip.
+//! A short-lived child process whose output is wanted as text: interpreters being looked at, pip,
+//! toolchains.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
@@ -16,15 +17,15 @@ const KEPT: usize = 1 << 20;
 
 /// What came out.
 #[derive(Debug)]
-pub(super) struct Output {
-    pub(super) success: bool,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(crate) struct Output {
+    pub(crate) success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Output {
     /// Last lines that say something, stderr before stdout, joined for a message.
-    pub(super) fn tail(&self, lines: usize) -> String {
+    pub(crate) fn tail(&self, lines: usize) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let all: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let start = all.len().saturating_sub(lines);
@@ -34,7 +35,7 @@ impl Output {
 
 /// Why there is no output.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(crate) enum Error {
     #[error("it cannot be started: {0}")]
     Start(std::io::Error),
     #[error("it did not finish within {0} s")]
@@ -71,7 +72,7 @@ impl Drop for Group {
 
 /// Runs `command` to its end in a process group of its own; every line of its stdout is also told to
 /// `each_line` as it comes.
-pub(super) fn collect(mut command: Command, limit: Duration, each_line: &mut dyn FnMut(&str)) -> Result<Output, Error> {
+pub(crate) fn collect(mut command: Command, limit: Duration, each_line: &mut dyn FnMut(&str)) -> Result<Output, Error> {
     let started = Instant::now();
     let mut child = command
         .stdin(Stdio::null())

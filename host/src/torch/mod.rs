@@ -4,7 +4,7 @@
 //! [`protocol`], tensors by file. A worker serves one request at a time; several may run side by side.
 //! Whatever happens in the child, an exception, a crash, endless work, a line of noise, is an [`Error`].
 
-mod child;
+pub(crate) mod child;
 pub mod environment;
 mod error;
 mod pool;

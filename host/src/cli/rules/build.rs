@@ -25,7 +25,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let project = Project::read(&arguments.folder)?;
+    let project = Project::read(&arguments.folder, &context.common.folders.data)?;
     let sandbox = sandbox(context, project.limits())?;
     let built = project.build(&sandbox, &context.printer.progress())?;
     let line = format!("{}  sha256 {}\n", built.path.display(), sha256_hex(&built.component));

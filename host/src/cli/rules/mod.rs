@@ -72,7 +72,7 @@ impl Named {
     fn of(path: &Path, context: &Context) -> Result<Self, Failure> {
         let progress = context.printer.progress();
         if path.is_dir() {
-            let project = Project::read(path)?;
+            let project = Project::read(path, &context.common.folders.data)?;
             let limits = project.limits();
             let built = project.build(&sandbox(context, limits.clone())?, &progress)?;
             return Ok(Self { built, limits });

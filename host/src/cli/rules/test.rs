@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let project = Project::read(&arguments.folder)?;
+    let project = Project::read(&arguments.folder, &context.common.folders.data)?;
     let sandbox = sandbox(context, project.limits())?;
     let progress = context.printer.progress();
     let built = project.build(&sandbox, &progress)?;
