@@ -10,6 +10,7 @@
 //! | [`folders`] | `--out` that holds photos, is a file, lies below a file, cannot be written, holds a run; resume of nothing, of another model, of a newer version's run, of a torn record; two runs in one folder |
 //! | [`pythons`] | none on PATH, no such interpreter, something that is no interpreter, too old, without torch, without executorch, with an executorch that is too old |
 //! | [`models`] | syntax error; raises at import, when built, in forward; `sys.exit`, `os._exit`, a crash, a hang, all memory; no model function, no inputs function; inputs of a wrong type, shape or container; not a module; missing module, missing attribute; prints; cannot be lowered; lowers and cannot be run |
+//! | [`odd_models`] | outputs of one number, of random numbers, of no numbers; writes into an input; an input that is no tensor; names in any script; a limit that ends the search |
 //! | [`disks`] | a full disk, a limit on file sizes, a read-only disk, a full stdout |
 //! | [`interrupts`] | Ctrl-C in each stage, kill -9, and resuming after each |
 
@@ -23,6 +24,8 @@ mod folders;
 mod interrupts;
 #[path = "bad_inputs/models.rs"]
 mod models;
+#[path = "bad_inputs/odd_models.rs"]
+mod odd_models;
 #[path = "bad_inputs/place.rs"]
 mod place;
 #[path = "bad_inputs/pythons.rs"]

@@ -181,6 +181,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_median_lies_in_its_interval_however_many_samples_there_are() {
+        for count in [1_u32, 2, 10, 60, 1_000, 1_074, 1_075, 1_416, 5_000, 20_001] {
+            let samples: Vec<f64> = (0..count).map(f64::from).collect();
+            let interval = Interval::of_median(&samples, 0.95).expect("samples");
+            let median = median(&samples).expect("samples");
+            assert!(interval.low <= median && median <= interval.high, "{count}: {interval:?}");
+            if count >= 60 {
+                assert!((0.95..0.98).contains(&interval.confidence), "{count}: {interval:?}");
+                // Half the width of the interval of the median's rank: 1.96 times half the root of the count.
+                let wide = (interval.high - interval.low) / f64::from(count).sqrt();
+                assert!((1.8..2.4).contains(&wide), "{count}: {wide}");
+            }
+        }
+    }
+
+    #[test]
     fn a_figure_that_is_not_finite_survives_json() {
         for value in [1.5, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             let interval = Interval { low: value, high: value, confidence: 0.99 };

@@ -61,11 +61,11 @@ impl Answers {
         let names = output_names(original);
         let count = device_sets(original.measured.untraced.median_ms, files.len());
         let some = files.get(..count).unwrap_or(&files);
-        let outputs = runs.first().map_or(0, |run| run.outputs.len());
+        let first = runs.first().cloned().unwrap_or_default();
         // Yardsticks are reckoned while the target runs.
         let (reference, device) = rayon::join(
             || Reference::new(inputs, names, runs, &probes),
-            || device(bench, &original.measured.lowered.pte, some, "original/device", outputs),
+            || device(bench, &original.measured.lowered.pte, some, "original/device", &first),
         );
         let (reference, device) = (reference?, device?);
         step.done(&format!("Ran the original on {} input sets, in eager PyTorch and on the target", files.len()));
@@ -75,9 +75,9 @@ impl Answers {
         Ok(Self { reference, files, sensitivity, fidelity })
     }
 
-    /// How many outputs the model gives.
-    pub(crate) fn outputs(&self) -> usize {
-        self.reference.names().len()
+    /// The original in eager PyTorch on the user's own inputs.
+    pub(crate) fn first_run(&self) -> ProgramRun {
+        self.reference.runs().first().cloned().unwrap_or_default()
     }
 
     /// The input sets that programs are run with on the target.
@@ -114,20 +114,20 @@ pub(crate) fn eager(
     Ok(runs.iter().map(ProgramRun::from_eager).collect::<Result<_, _>>()?)
 }
 
-/// Runs a lowered program, whose model gives so many outputs, on the target, once a set. A program that the runtime refuses or that crashes
+/// Runs a lowered program on the target, once a set; `eager` is a run of its model in eager PyTorch. A program that the runtime refuses or that crashes
 /// it is an attempt that failed; a target that is gone is an error.
 pub(crate) fn device(
     bench: &Workbench<'_>,
     pte: &Path,
     sets: &[Vec<TensorFile>],
     folder: &str,
-    outputs: usize,
+    eager: &ProgramRun,
 ) -> Result<Vec<Attempt>, Error> {
     let mut attempts = Vec::new();
     for (index, inputs) in sets.iter().enumerate() {
         check_interrupt()?;
         attempts.push(match bench.run_once(pte, inputs, &bench.folder.folder(&format!("{folder}/{index}"))?) {
-            Ok(outcome) => Ok(ProgramRun::from_target(&outcome, outputs)?),
+            Ok(outcome) => Ok(ProgramRun::from_target(&outcome, eager)?),
             Err(
                 error @ (target::Error::Crash { .. } | target::Error::Refused { .. } | target::Error::Timeout { .. }),
             ) => Err(error.to_string()),

@@ -414,8 +414,13 @@ impl Walk<'_, '_> {
         let Ok(lowered) = &self.prepared.lowered else { return Err(self.lowering_error()) };
         let begin = Instant::now();
         let folder = self.eager_folder().replace("eager", "device");
-        let attempts =
-            reference::device(self.bench, &lowered.pte, self.answers.device_files(), &folder, self.answers.outputs())?;
+        let attempts = reference::device(
+            self.bench,
+            &lowered.pte,
+            self.answers.device_files(),
+            &folder,
+            &self.answers.first_run(),
+        )?;
         let Answers { reference, fidelity, .. } = self.answers;
         let repaired = backend_fidelity::measure(reference, &self.bench.target.label(), attempts);
         let mut device = device_correctness::judge(reference, fidelity, &repaired).report;

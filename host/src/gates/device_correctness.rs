@@ -47,7 +47,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
             let Some(comparison) = compared.remove(&(index, output)) else { continue };
             let yardstick = reference.yardstick(index, output);
             // Each of the two may be off by the allowance of a right program.
-            let allowance = 2.0 * allowance(comparison.dtype, set.kind);
+            let allowance = 2.0 * allowance(comparison.dtype, set.kind, comparison.elements);
             let mut judged = Compared::new((index, output), comparison, yardstick, allowance);
             if judged.outcome == Outcome::Beyond {
                 let was_wrong = original.is_wrong(index, output);

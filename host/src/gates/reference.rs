@@ -37,14 +37,14 @@ impl ProgramRun {
         Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
     }
 
-    /// Reads the outputs of a run on a target; `wanted` is how many the model itself gives. A lowered program
-    /// that writes into inputs gives their new content as well, in front of its own outputs.
+    /// Reads the outputs of a run on a target; `eager` is a run of the same model in eager PyTorch. A lowered
+    /// program that writes into inputs gives their new content as well, in front of its own outputs.
     ///
     /// # Errors
     /// When a tensor file cannot be read.
-    pub fn from_target(run: &RunOutcome, wanted: usize) -> Result<Self, tensor::Error> {
-        let more = run.outputs.len().saturating_sub(wanted);
-        let own = if more <= run.mutated_inputs.len() { run.outputs.get(more..) } else { None };
+    pub fn from_target(run: &RunOutcome, eager: &Self) -> Result<Self, tensor::Error> {
+        let more = run.outputs.len().saturating_sub(eager.outputs.len());
+        let own = if more <= eager.mutated_inputs.len() { run.outputs.get(more..) } else { None };
         Ok(Self { outputs: read(own.unwrap_or(&run.outputs))?, mutated_inputs: run.mutated_inputs.clone() })
     }
 }
@@ -67,7 +67,7 @@ const STEPS: f64 = 16.0;
 /// mean over thousands of larger numbers carries the rounding of those.
 const STEPS_OF_FEW: f64 = 128.0;
 /// Outputs with fewer elements are few.
-const FEW: usize = 64;
+pub(super) const FEW: usize = 64;
 
 /// An input set whose rounding explains more than this share of the scale proves nothing.
 pub const ILL_CONDITIONED: f64 = 1e-2;

@@ -451,6 +451,7 @@ fn poison(value: &mut serde_json::Value, key: &str) {
     const FIXED: &[&str] = &[
         "schema",
         "status",
+        "statistic",
         "gate",
         "severity",
         "class",
