@@ -212,7 +212,7 @@ fn build(root: &Path, folder: &str) -> Outcome<Vec<Built>> {
     let tools = Tools { sdk: cargo.sdk.clone() };
     let mut built = BTreeMap::new();
     for (package, module) in packages.iter().zip(cargo.modules(&packages)?) {
-        let id = Project::read(&package.folder)?.file.id;
+        let id = Project::read(&package.folder, &crate::workspace::home().join("data"))?.file.id;
         let component = componentize(&module)
             .map_err(|error| format!("`{}` does not become a component: {error}", package.name))?;
         let component = match described(&sandbox, &package.name, component.clone(), &tools) {
