@@ -11,7 +11,10 @@
 
 mod convert;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::alias::AliasFacts;
 use crate::graph::{Graph, Node, NodeId, NodeInput, Program, ValueId, ValueKind, schema};
@@ -87,7 +90,7 @@ pub struct Match {
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
     /// in execution order
-    pub matches: Vec<Match>,
+    pub matches: Vec<Arc<Match>>,
     /// nodes that match an anchor but were left out, and why
     pub left_out: Vec<LeftOut>,
 }
@@ -101,15 +104,19 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// Look-ups that all rules share.
+/// Look-ups that all rules share, and the sites that have been cut.
 #[derive(Debug)]
 pub struct Index<'a> {
     graph: &'a Graph,
     aliases: &'a AliasFacts,
     facts: &'a Facts,
     by_op: HashMap<&'a str, Vec<NodeId>>,
-    returned: HashMap<ValueId, u32>,
+    returned: FxHashMap<ValueId, u32>,
+    cut: Mutex<FxHashMap<Shape, Arc<Match>>>,
 }
+
+/// What a site depends on, for one graph: the anchor, the depths, and which anchor of the manifest it is.
+type Shape = (NodeId, u8, u8, usize);
 
 impl<'a> Index<'a> {
     /// Builds the look-ups.
@@ -119,11 +126,11 @@ impl<'a> Index<'a> {
         for node in graph.nodes() {
             by_op.entry(node.op.as_str()).or_default().push(node.id);
         }
-        let mut returned: HashMap<ValueId, u32> = HashMap::new();
+        let mut returned: FxHashMap<ValueId, u32> = FxHashMap::default();
         for value in graph.outputs().iter().filter_map(crate::graph::GraphOutput::value) {
             *returned.entry(value).or_default() += 1;
         }
-        Self { graph, aliases: program.aliases(), facts, by_op, returned }
+        Self { graph, aliases: program.aliases(), facts, by_op, returned, cut: Mutex::default() }
     }
 
     /// The places that a rule wants to see, in execution order. Nodes that the rule itself made
@@ -135,7 +142,7 @@ impl<'a> Index<'a> {
             return result;
         }
         let mut anchors: Vec<(usize, NodeId, usize)> = Vec::new();
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         for (index, anchor) in manifest.anchors.iter().enumerate() {
             for op in &anchor.ops {
                 for &node in self.by_op.get(op.as_str()).into_iter().flatten() {
@@ -172,17 +179,23 @@ impl<'a> Index<'a> {
         }
         anchor.producers.iter().all(|constraint| {
             node.input(&constraint.input).is_some_and(|argument| {
-                let values = argument.values();
-                !values.is_empty()
-                    && values.iter().all(|value| {
-                        self.graph.producer(*value).is_some_and(|producer| constraint.ops.contains(&producer.op))
+                let mut values = argument.each_value().peekable();
+                values.peek().is_some()
+                    && values.all(|value| {
+                        self.graph.producer(value).is_some_and(|producer| constraint.ops.contains(&producer.op))
                     })
             })
         })
     }
 
-    /// Cuts the site around an anchor; `None` when the anchor alone is too large.
-    fn cut(&self, anchor: &Node, wanted: &Anchor, index: usize) -> Option<Match> {
+    /// The site around an anchor, cut once for all rules; `None` when the anchor alone is too large.
+    fn cut(&self, anchor: &Node, wanted: &Anchor, index: usize) -> Option<Arc<Match>> {
+        let shape = (anchor.id, wanted.producer_depth, wanted.consumer_depth, index);
+        // The map is whole between any two statements that can panic.
+        let known = self.cut.lock().unwrap_or_else(PoisonError::into_inner).get(&shape).map(Arc::clone);
+        if known.is_some() {
+            return known;
+        }
         let mut cutter = Cutter::new(self);
         if !cutter.add(anchor) {
             return None;
@@ -192,7 +205,9 @@ impl<'a> Index<'a> {
         });
         cutter.walk(anchor, wanted.consumer_depth.min(MOST_CONSUMER_DEPTH), |graph, node| graph.consumers(node.id));
         let shown = wanted.producer_depth <= MOST_PRODUCER_DEPTH && wanted.consumer_depth <= MOST_CONSUMER_DEPTH;
-        Some(cutter.finish(u32::try_from(index).unwrap_or(u32::MAX), shown))
+        let cut = Arc::new(cutter.finish(u32::try_from(index).unwrap_or(u32::MAX), shown));
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner).insert(shape, Arc::clone(&cut));
+        Some(cut)
     }
 }
 
@@ -206,9 +221,9 @@ pub fn made_by(node: &Node) -> Option<&str> {
 struct Cutter<'i, 'a> {
     index: &'i Index<'a>,
     nodes: Vec<(NodeId, Vec<NodeInput>)>,
-    node_ids: HashMap<NodeId, u32>,
+    node_ids: FxHashMap<NodeId, u32>,
     values: Vec<ValueId>,
-    value_ids: HashMap<ValueId, u32>,
+    value_ids: FxHashMap<ValueId, u32>,
     bytes: usize,
     complete: bool,
 }
@@ -218,9 +233,9 @@ impl<'i, 'a> Cutter<'i, 'a> {
         Self {
             index,
             nodes: Vec::new(),
-            node_ids: HashMap::new(),
+            node_ids: FxHashMap::default(),
             values: Vec::new(),
-            value_ids: HashMap::new(),
+            value_ids: FxHashMap::default(),
             bytes: 0,
             complete: true,
         }
@@ -230,9 +245,12 @@ impl<'i, 'a> Cutter<'i, 'a> {
     fn add(&mut self, node: &Node) -> bool {
         let inputs = schema::complete(node).unwrap_or_else(|| node.inputs.clone());
         let mut mentioned: Vec<ValueId> = Vec::new();
-        for value in inputs.iter().flat_map(|input| input.arg.values()).chain(node.output_values()) {
+        for value in inputs.iter().flat_map(|input| input.arg.each_value()).chain(node.output_values()) {
             if self.is_shown(value) && !self.value_ids.contains_key(&value) && !mentioned.contains(&value) {
                 mentioned.push(value);
+            }
+            if mentioned.len() > MOST_VALUES {
+                break;
             }
         }
         let bytes = convert::weight(node, &inputs) + mentioned.len() * 256;
@@ -309,10 +327,10 @@ impl<'i, 'a> Cutter<'i, 'a> {
                 inputs: inputs.iter().map(|input| convert::input(graph, input, &self.value_ids)).collect(),
                 outputs: node.output_values().filter_map(|value| self.value_ids.get(&value).copied()).collect(),
                 outside_delegate: remarks.is_some(),
-                share: facts.share.get(&node.name).copied(),
+                share: facts.share.get(&node.name).copied().map(one_digit),
             });
             for (input, argument) in inputs.iter().enumerate() {
-                for value in argument.arg.values() {
+                for value in argument.arg.each_value() {
                     let within = graph.producer(value).is_some_and(|node| self.node_ids.contains_key(&node.id));
                     if let Some(&value) = self.value_ids.get(&value).filter(|_| within) {
                         let one = UseSite { value, consumer: id(position), input: id(input) };
@@ -346,6 +364,16 @@ impl<'i, 'a> Cutter<'i, 'a> {
             values: self.values,
         }
     }
+}
+
+/// A share as rules see it: to one significant digit, so that the noise of a measurement does not make
+/// another site, and what a rule said about the site is known the next time.
+fn one_digit(share: f64) -> f64 {
+    if !share.is_finite() || share <= 0.0 {
+        return 0.0;
+    }
+    // Through text: the result is the nearest double to a short decimal, on every machine.
+    format!("{share:.0e}").parse().unwrap_or(share)
 }
 
 /// Positions within a site are far below `u32::MAX`.

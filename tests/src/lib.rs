@@ -5,8 +5,11 @@ mod binary;
 mod python;
 mod rules;
 mod sandbox;
+pub mod synthetic;
 
 pub use binary::{binary, profile, workspace};
 pub use python::{PYTHON, python};
-pub use rules::{bundled_rule, host_site, rule_sandbox, sdk_verdict, test_rule, test_rule_bytes};
+pub use rules::{
+    bundled_rule, host_site, host_verdict, rule_sandbox, sdk_site, sdk_verdict, test_rule, test_rule_bytes,
+};
 pub use sandbox::{Ran, Sandbox, make_executable};

@@ -76,3 +76,21 @@ pub fn sdk_verdict(verdict: &contract::Verdict) -> rule_sdk::Verdict {
     let json = serde_json::to_value(verdict).expect("a verdict is plain data");
     serde_json::from_value(json).expect("both sides have the same contract")
 }
+
+/// A site of the host, as the SDK has it.
+///
+/// # Panics
+/// When the two sides disagree about the contract.
+pub fn sdk_site(site: &contract::Site) -> rule_sdk::contract::Site {
+    let json = serde_json::to_value(site).expect("a site is plain data");
+    serde_json::from_value(json).expect("both sides have the same contract")
+}
+
+/// A verdict that the SDK made, as the host has it.
+///
+/// # Panics
+/// When the two sides disagree about the contract.
+pub fn host_verdict(verdict: &rule_sdk::Verdict) -> contract::Verdict {
+    let json = serde_json::to_value(verdict).expect("a verdict is plain data");
+    serde_json::from_value(json).expect("both sides have the same contract")
+}

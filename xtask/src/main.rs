@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
+mod bench_engine;
 mod bench_models;
 mod bench_overhead;
 mod docs;
@@ -65,6 +66,8 @@ enum Bench {
         #[arg(long)]
         table_only: bool,
     },
+    /// What matching, the sandbox and rewriting cost; writes `docs/engine.md`
+    Engine,
     /// What the tool costs beside export, lowering and runs
     Overhead,
 }
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Models { names, table_only }) => {
             bench_models::bench(&names, table_only).map_err(Into::into)
         }
+        Chore::Bench(Bench::Engine) => bench_engine::bench().map_err(Into::into),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {

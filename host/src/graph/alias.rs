@@ -3,21 +3,26 @@
 //! Every answer errs on the careful side: two values that might share storage are in one set, an
 //! operator without a schema may write to everything it reads.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
+use super::table::IdSet;
 use super::{Argument, Graph, GraphOutput, Literal, Node, TensorMeta, ValueId, ValueKind, program, schema};
 
 /// Storage facts of one graph.
 #[derive(Clone, Debug, Default)]
 pub struct AliasFacts {
-    /// number of the set that each value is in
-    set_of: HashMap<ValueId, usize>,
-    sets: Vec<Vec<ValueId>>,
-    /// sets that something writes to
-    written: HashSet<usize>,
-    constant: HashSet<ValueId>,
+    /// by value, the place of its set in `order`; `u32::MAX` for ids without a value
+    set_of: Vec<u32>,
+    /// all values, set by set, ordered by id within a set
+    order: Vec<ValueId>,
+    /// by place of a set, where the set ends
+    ends: FxHashMap<u32, u32>,
+    /// values whose storage something writes to
+    written: IdSet<ValueId>,
+    constant: IdSet<ValueId>,
 }
 
 /// Operators whose result may be (a view of) an input although their schema does not say so.
@@ -93,6 +98,9 @@ fn written_inputs(node: &Node) -> Vec<usize> {
     let Some(schema) = schema::lookup(&node.op) else { return all() };
     let flag = WRITE_STATISTICS.iter().find(|(op, _)| *op == node.op).map(|(_, flag)| *flag);
     let statistics = flag.is_some_and(|flag| node.input(flag) != Some(&Argument::Literal(Literal::Bool(false))));
+    if flag.is_none() && !schema.writes() && schema.names_all(node) {
+        return Vec::new();
+    }
     let written = |name: &str| {
         schema.argument(name).is_none_or(|argument| argument.written) || statistics && name.starts_with("running_")
     };
@@ -137,44 +145,93 @@ pub fn is_pure(node: &Node) -> bool {
 impl AliasFacts {
     /// Computes the facts of a graph; `shared` lists groups of inputs that are known to be one storage.
     pub fn of(graph: &Graph, shared: &[Vec<ValueId>]) -> Self {
-        let mut union = Union::default();
+        let mut union = Union::new(graph.values.end());
         let mut written: Vec<ValueId> = Vec::new();
-        for value in graph.values() {
-            union.add(value.id);
-        }
         for group in shared {
             union.join_all(group);
         }
         for node in graph.nodes() {
             join_node(node, graph, &mut union);
             for position in written_inputs(node) {
-                written.extend(node.inputs.get(position).map(|input| input.arg.values()).unwrap_or_default());
+                written.extend(node.inputs.get(position).into_iter().flat_map(|input| input.arg.each_value()));
             }
         }
-        for output in graph.outputs() {
-            if let GraphOutput::Mutation { target, .. } = output {
-                written.extend(graph.inputs().iter().filter(|input| {
-                    let value = graph.value(**input);
-                    value.is_some_and(|value| value.name == *target || program::fqn(value) == Some(target))
-                }));
-            }
+        let targets: HashSet<&str> = graph
+            .outputs()
+            .iter()
+            .filter_map(|output| match output {
+                GraphOutput::Mutation { target, .. } => Some(target.as_str()),
+                _ => None,
+            })
+            .collect();
+        if !targets.is_empty() {
+            written.extend(graph.inputs().iter().filter(|input| {
+                let value = graph.value(**input);
+                value.is_some_and(|value| {
+                    targets.contains(value.name.as_str())
+                        || program::fqn(value).is_some_and(|fqn| targets.contains(fqn))
+                })
+            }));
         }
 
         let mut facts = Self::default();
-        for value in graph.values() {
-            let root = union.root(value.id);
-            let set = *facts.set_of.entry(root).or_insert_with(|| {
-                facts.sets.push(Vec::new());
-                facts.sets.len() - 1
-            });
-            facts.set_of.insert(value.id, set);
-            if let Some(members) = facts.sets.get_mut(set) {
-                members.push(value.id);
+        facts.list_sets(graph, &mut union);
+        for value in written {
+            if facts.is_mutated(value) {
+                continue;
+            }
+            for member in facts.place(value).map(|place| facts.members(place).to_vec()).unwrap_or_default() {
+                facts.written.insert(member);
             }
         }
-        facts.written = written.iter().filter_map(|value| facts.set_of.get(value)).copied().collect();
         facts.find_constants(graph);
         facts
+    }
+
+    /// Sorts the values by set and notes where each set is.
+    fn list_sets(&mut self, graph: &Graph, union: &mut Union) {
+        self.set_of = vec![u32::MAX; graph.values.end()];
+        // By root, how many members; then where the next member goes.
+        let mut counts = vec![0_u32; graph.values.end()];
+        let mut count = |root: u32, by: u32| {
+            counts.get_mut(root as usize).map_or(0, |count| {
+                *count += by;
+                *count - by
+            })
+        };
+        let mut total = 0;
+        for value in graph.values.entries() {
+            count(union.root(value.id), 1);
+            total += 1;
+        }
+        // A set stands where its first value comes; single values, nearly all of them, need no entry in `ends`.
+        let mut starts = vec![u32::MAX; graph.values.end()];
+        self.order = vec![ValueId(u32::MAX); total];
+        let mut end = 0_u32;
+        let mut filled: FxHashMap<u32, u32> = FxHashMap::default();
+        for value in graph.values.entries() {
+            let root = union.root(value.id);
+            let Some(start) = starts.get_mut(root as usize) else { continue };
+            if *start == u32::MAX {
+                *start = end;
+                let members = count(root, 0);
+                end += members;
+                if members > 1 {
+                    self.ends.insert(*start, end);
+                    filled.insert(*start, 0);
+                }
+            }
+            let offset = filled.get_mut(start).map_or(0, |filled| {
+                *filled += 1;
+                *filled - 1
+            });
+            if let Some(slot) = self.order.get_mut((*start + offset) as usize) {
+                *slot = value.id;
+            }
+            if let Some(slot) = self.set_of.get_mut(value.id.0 as usize) {
+                *slot = *start;
+            }
+        }
     }
 
     fn find_constants(&mut self, graph: &Graph) {
@@ -185,8 +242,10 @@ impl AliasFacts {
             }
         }
         for node in graph.nodes() {
-            let pure = is_pure(node) || KEEP_ELEMENTS.contains(&node.op.as_str());
-            if !pure || !node.input_values().all(|value| self.constant.contains(&value)) {
+            if !node.input_values().all(|value| self.constant.contains(value)) {
+                continue;
+            }
+            if !is_pure(node) && !KEEP_ELEMENTS.contains(&node.op.as_str()) {
                 continue;
             }
             for value in node.output_values() {
@@ -197,14 +256,24 @@ impl AliasFacts {
         }
     }
 
+    /// Where the value's set is: the same for two values of one set.
+    pub(crate) fn place(&self, value: ValueId) -> Option<u32> {
+        self.set_of.get(value.0 as usize).copied().filter(|place| *place != u32::MAX)
+    }
+
+    fn members(&self, place: u32) -> &[ValueId] {
+        let end = self.ends.get(&place).copied().unwrap_or(place + 1);
+        self.order.get(place as usize..end as usize).unwrap_or_default()
+    }
+
     /// All values that might share storage with `value`, itself included, ordered by id.
     pub fn set(&self, value: ValueId) -> &[ValueId] {
-        self.set_of.get(&value).and_then(|set| self.sets.get(*set)).map_or(&[], Vec::as_slice)
+        self.place(value).map(|place| self.members(place)).unwrap_or_default()
     }
 
     /// True when the two might share storage.
     pub fn may_share(&self, a: ValueId, b: ValueId) -> bool {
-        match (self.set_of.get(&a), self.set_of.get(&b)) {
+        match (self.place(a), self.place(b)) {
             (Some(a), Some(b)) => a == b,
             _ => true,
         }
@@ -217,13 +286,13 @@ impl AliasFacts {
 
     /// True when something might write into the value's storage, at any time.
     pub fn is_mutated(&self, value: ValueId) -> bool {
-        self.set_of.get(&value).is_none_or(|set| self.written.contains(set))
+        self.written.contains(value) || self.place(value).is_none()
     }
 
     /// True when the value depends only on parameters, buffers and constants that nothing writes to,
     /// through operators that are pure and not random, and its sizes are fixed.
     pub fn is_constant(&self, value: ValueId) -> bool {
-        self.constant.contains(&value)
+        self.constant.contains(value)
     }
 }
 
@@ -265,34 +334,38 @@ fn join_node(node: &Node, graph: &Graph, union: &mut Union) {
     }
 }
 
-/// Disjoint sets.
-#[derive(Default)]
+/// Disjoint sets of values, by id.
 struct Union {
-    parent: HashMap<ValueId, ValueId>,
+    parent: Vec<u32>,
 }
 
 impl Union {
-    fn add(&mut self, value: ValueId) {
-        self.parent.entry(value).or_insert(value);
+    fn new(values: usize) -> Self {
+        Self { parent: (0..u32::try_from(values).unwrap_or(u32::MAX)).collect() }
     }
 
-    fn root(&mut self, value: ValueId) -> ValueId {
-        let mut root = value;
-        while let Some(parent) = self.parent.get(&root).copied().filter(|parent| *parent != root) {
-            root = parent;
+    fn root(&mut self, value: ValueId) -> u32 {
+        let mut at = value.0;
+        // Each step halves the way for the next time.
+        while let Some(parent) = self.parent.get(at as usize).copied().filter(|parent| *parent != at) {
+            let above = self.parent.get(parent as usize).copied().unwrap_or(parent);
+            if let Some(slot) = self.parent.get_mut(at as usize) {
+                *slot = above;
+            }
+            at = above;
         }
-        let mut at = value;
-        while let Some(parent) = self.parent.insert(at, root).filter(|parent| *parent != root && *parent != at) {
-            at = parent;
-        }
-        root
+        at
     }
 
     fn join_all(&mut self, values: &[ValueId]) {
-        let mut roots: Vec<ValueId> = values.iter().map(|value| self.root(*value)).collect();
-        let Some(first) = roots.pop() else { return };
-        for root in roots {
-            self.parent.insert(root, first);
+        let Some((first, others)) = values.split_first() else { return };
+        for other in others {
+            let (one, other) = (self.root(*first), self.root(*other));
+            // The smaller id stays on top, so that chains stay short where values come in order.
+            let (top, below) = (one.min(other), one.max(other));
+            if let Some(slot) = self.parent.get_mut(below as usize) {
+                *slot = top;
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `ir.rs` | nodes, values, arguments |
 //! | `mod.rs` | the graph with its indexes |
+//! | `table.rs` | maps by ids |
 //! | `program.rs` | a graph with the archive it came from |
 //! | `archive.rs` | reading and writing `.pt2` files within [`archive::Limits`] |
 //! | `parse.rs`, `render.rs`, `codes.rs` | archive JSON to typed graph and back |
@@ -30,6 +31,7 @@ pub mod program;
 mod render;
 pub mod schema;
 pub mod shapes;
+mod table;
 
 pub use ir::*;
 pub use parse::Malformed;
@@ -39,27 +41,108 @@ pub use program::Program;
 /// The metadata key under which a node that a patch made names who made it: rule id and version.
 pub const ORIGIN_KEY: &str = "delegate_doctor";
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, OnceLock};
+
+use table::{IdSet, Table};
 
 /// An immutable exported graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: Vec<Arc<Node>>,
-    values: HashMap<ValueId, Arc<Value>>,
+    values: Table<ValueId, Arc<Value>>,
     inputs: Vec<ValueId>,
     outputs: Vec<GraphOutput>,
-    index: Index,
+    index: Arc<Index>,
 }
 
 /// Look-ups made once per graph.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Index {
-    positions: HashMap<NodeId, usize>,
-    node_names: HashMap<String, NodeId>,
-    value_names: HashMap<String, ValueId>,
-    uses: HashMap<ValueId, Vec<Use>>,
-    outputs: HashSet<ValueId>,
+    positions: Table<NodeId, u32>,
+    uses: Uses,
+    outputs: IdSet<ValueId>,
+    names: OnceLock<NameIndex>,
+}
+
+/// The uses of all values in one list, those of a value next to each other.
+#[derive(Debug, Default)]
+struct Uses {
+    /// by value, where its uses begin; they end where those of the next value begin
+    starts: Vec<u32>,
+    uses: Vec<Use>,
+}
+
+impl Uses {
+    fn of(nodes: &[Arc<Node>], values: usize) -> Self {
+        // Counted, then placed: two passes and two allocations.
+        let mut starts = vec![0_u32; values + 1];
+        for node in nodes {
+            for (_, value) in node.uses() {
+                if let Some(count) = starts.get_mut(value.0 as usize + 1) {
+                    *count += 1;
+                }
+            }
+        }
+        let mut total = 0;
+        for start in &mut starts {
+            total += *start;
+            *start = total;
+        }
+        let mut next = starts.clone();
+        let nowhere = Use { node: NodeId(u32::MAX), input: 0 };
+        let mut uses = vec![nowhere; total as usize];
+        for node in nodes {
+            for (input, value) in node.uses() {
+                if let Some(place) = next.get_mut(value.0 as usize) {
+                    if let Some(slot) = uses.get_mut(*place as usize) {
+                        *slot = Use { node: node.id, input };
+                    }
+                    *place += 1;
+                }
+            }
+        }
+        Self { starts, uses }
+    }
+
+    fn get(&self, value: ValueId) -> &[Use] {
+        let place = value.0 as usize;
+        let range = self.starts.get(place).zip(self.starts.get(place + 1));
+        range.and_then(|(start, end)| self.uses.get(*start as usize..*end as usize)).unwrap_or_default()
+    }
+}
+
+/// Nodes and values by name: positions and ids, ordered by a hash of the name that nobody can foresee.
+#[derive(Debug, Default)]
+struct NameIndex {
+    hasher: RandomState,
+    nodes: Vec<(u64, NodeId)>,
+    values: Vec<(u64, ValueId)>,
+}
+
+impl NameIndex {
+    fn of(graph: &Graph) -> Self {
+        let hasher = RandomState::new();
+        let mut nodes: Vec<_> = graph.nodes.iter().map(|node| (hasher.hash_one(node.name.as_str()), node.id)).collect();
+        let mut values: Vec<_> =
+            graph.values.entries().map(|value| (hasher.hash_one(value.name.as_str()), value.id)).collect();
+        nodes.sort_unstable_by_key(|(hash, _)| *hash);
+        values.sort_unstable_by_key(|(hash, _)| *hash);
+        Self { hasher, nodes, values }
+    }
+
+    fn find<'g, I: Copy, T>(
+        &self,
+        name: &str,
+        list: &[(u64, I)],
+        get: impl Fn(I) -> Option<&'g T>,
+        name_of: impl Fn(&T) -> &str,
+    ) -> Option<&'g T> {
+        let wanted = self.hasher.hash_one(name);
+        let start = list.partition_point(|(hash, _)| *hash < wanted);
+        let same = list.iter().skip(start).take_while(|(hash, _)| *hash == wanted);
+        same.filter_map(|(_, id)| get(*id)).find(|found| name_of(found) == name)
+    }
 }
 
 /// One output of the graph.
@@ -101,27 +184,31 @@ impl Graph {
     /// Builds a graph and its look-ups.
     pub(crate) fn new(
         nodes: Vec<Arc<Node>>,
-        values: HashMap<ValueId, Arc<Value>>,
+        values: impl IntoIterator<Item = (ValueId, Arc<Value>)>,
         inputs: Vec<ValueId>,
         outputs: Vec<GraphOutput>,
     ) -> Self {
-        let mut index = Index::default();
-        for (position, node) in nodes.iter().enumerate() {
+        Self::of_parts(nodes, values.into_iter().collect(), inputs, outputs)
+    }
+
+    fn of_parts(
+        nodes: Vec<Arc<Node>>,
+        values: Table<ValueId, Arc<Value>>,
+        inputs: Vec<ValueId>,
+        outputs: Vec<GraphOutput>,
+    ) -> Self {
+        let mut index = Index { uses: Uses::of(&nodes, values.end()), ..Index::default() };
+        for (position, node) in (0..).zip(&nodes) {
             index.positions.insert(node.id, position);
-            index.node_names.insert(node.name.clone(), node.id);
-            for (input, argument) in node.inputs.iter().enumerate() {
-                for value in argument.arg.values() {
-                    let uses = index.uses.entry(value).or_default();
-                    let this = Use { node: node.id, input };
-                    if uses.last() != Some(&this) {
-                        uses.push(this);
-                    }
-                }
-            }
         }
-        index.value_names = values.values().map(|value| (value.name.clone(), value.id)).collect();
-        index.outputs = outputs.iter().filter_map(GraphOutput::value).collect();
-        Self { nodes, values, inputs, outputs, index }
+        for value in outputs.iter().filter_map(GraphOutput::value) {
+            index.outputs.insert(value);
+        }
+        Self { nodes, values, inputs, outputs, index: Arc::new(index) }
+    }
+
+    fn names(&self) -> &NameIndex {
+        self.index.names.get_or_init(|| NameIndex::of(self))
     }
 
     /// The calls, in execution order.
@@ -136,29 +223,29 @@ impl Graph {
 
     /// Where the node stands in execution order.
     pub fn position(&self, id: NodeId) -> Option<usize> {
-        self.index.positions.get(&id).copied()
+        self.index.positions.get(id).map(|position| *position as usize)
     }
 
     /// The node with this name.
     pub fn node_named(&self, name: &str) -> Option<&Node> {
-        self.node(*self.index.node_names.get(name)?)
+        let names = self.names();
+        names.find(name, &names.nodes, |id| self.node(id), |node| &node.name)
     }
 
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> Option<&Value> {
-        self.values.get(&id).map(Arc::as_ref)
+        self.values.get(id).map(Arc::as_ref)
     }
 
     /// The value with this name.
     pub fn value_named(&self, name: &str) -> Option<&Value> {
-        self.value(*self.index.value_names.get(name)?)
+        let names = self.names();
+        names.find(name, &names.values, |id| self.value(id), |value| &value.name)
     }
 
     /// Every value, ordered by id.
     pub fn values(&self) -> Vec<&Value> {
-        let mut values: Vec<&Value> = self.values.values().map(Arc::as_ref).collect();
-        values.sort_unstable_by_key(|value| value.id);
-        values
+        self.values.entries().map(Arc::as_ref).collect()
     }
 
     /// Tensor metadata of a value; `None` for other kinds and unknown ids.
@@ -169,12 +256,12 @@ impl Graph {
     /// Every use by a node, in execution order; a node that reads the value through two arguments
     /// counts twice. Graph outputs are no uses: see [`Graph::is_output`].
     pub fn uses(&self, value: ValueId) -> &[Use] {
-        self.index.uses.get(&value).map_or(&[], Vec::as_slice)
+        self.index.uses.get(value)
     }
 
     /// True when the graph returns the value or writes it back somewhere.
     pub fn is_output(&self, value: ValueId) -> bool {
-        self.index.outputs.contains(&value)
+        self.index.outputs.contains(value)
     }
 
     /// True when nothing reads the value: no node and no graph output.
@@ -246,7 +333,25 @@ impl Node {
 
     /// Every value the node reads, in argument order; a value may come twice.
     pub fn input_values(&self) -> impl Iterator<Item = ValueId> + '_ {
-        self.inputs.iter().flat_map(|input| input.arg.values())
+        self.inputs.iter().flat_map(|input| input.arg.each_value())
+    }
+
+    /// The values of each argument with its position, each once an argument.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = (usize, ValueId)> + '_ {
+        self.inputs.iter().enumerate().flat_map(|(position, input)| {
+            let mut several = Vec::new();
+            let single = match &input.arg {
+                Argument::Literal(_) => None,
+                Argument::Value(value) => Some(*value),
+                other => {
+                    several.extend(other.each_value());
+                    several.sort_unstable();
+                    several.dedup();
+                    None
+                }
+            };
+            single.into_iter().chain(several).map(move |value| (position, value))
+        })
     }
 
     /// The user's source lines that led to this node, as the exporter recorded them.
@@ -276,19 +381,22 @@ impl Argument {
 
     /// Every value in the argument, in order.
     pub fn values(&self) -> Vec<ValueId> {
-        match self {
-            Self::Literal(_) => Vec::new(),
-            Self::Value(value) => vec![*value],
-            Self::Values(values) => values.clone(),
-            Self::OptionalValues(values) => values.iter().flatten().copied().collect(),
-            Self::SymInts(items) => items
-                .iter()
-                .filter_map(|item| match item {
-                    SymIntArgument::Value(value) => Some(*value),
-                    SymIntArgument::Fixed(_) => None,
-                })
-                .collect(),
-            Self::Opaque { mentions, .. } => mentions.clone(),
-        }
+        self.each_value().collect()
+    }
+
+    /// As [`Argument::values`], one after the other.
+    pub fn each_value(&self) -> impl Iterator<Item = ValueId> + '_ {
+        let (one, several, holes, integers): (_, &[ValueId], &[Option<ValueId>], &[SymIntArgument]) = match self {
+            Self::Literal(_) => (None, &[], &[], &[]),
+            Self::Value(value) => (Some(*value), &[], &[], &[]),
+            Self::Values(values) | Self::Opaque { mentions: values, .. } => (None, values, &[], &[]),
+            Self::OptionalValues(values) => (None, &[], values, &[]),
+            Self::SymInts(items) => (None, &[], &[], items),
+        };
+        let integers = integers.iter().filter_map(|item| match item {
+            SymIntArgument::Value(value) => Some(*value),
+            SymIntArgument::Fixed(_) => None,
+        });
+        one.into_iter().chain(several.iter().copied()).chain(holes.iter().flatten().copied()).chain(integers)
     }
 }

@@ -1,6 +1,6 @@
 //! A graph together with the archive it came from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value as Json, json};
@@ -43,6 +43,8 @@ pub(super) struct Source {
     input_slots: Vec<Option<ValueId>>,
     verbatim: HashMap<NodeId, Verbatim>,
     payloads: HashMap<String, Payload>,
+    /// names that the archive's tables hold although nothing makes such a value
+    orphans: HashSet<String>,
     /// the first id that no value of the archive has
     first_added: u32,
 }
@@ -105,6 +107,7 @@ impl Source {
             by_name.entry(fqn).or_insert(payload);
         }
         let source = Self {
+            orphans: Self::orphans(&parsed.document, &parsed.names),
             container,
             document: parsed.document,
             names: parsed.names,
@@ -122,18 +125,15 @@ impl Source {
         self.payloads.get(fqn)
     }
 
-    /// Every fully qualified name in use.
-    pub(super) fn fqns(&self) -> impl Iterator<Item = &str> {
-        self.payloads.keys().map(String::as_str)
-    }
-
     /// Names that the archive's tables hold although nothing makes such a value.
-    pub(super) fn orphans(&self) -> impl Iterator<Item = &str> {
+    fn orphans(document: &Json, names: &HashMap<String, ValueId>) -> HashSet<String> {
         ["tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "custom_obj_values"]
             .into_iter()
-            .filter_map(|table| self.document.pointer("/graph_module/graph")?.get(table)?.as_object())
-            .flat_map(|table| table.keys().map(String::as_str))
-            .filter(|name| !self.names.contains_key(*name))
+            .filter_map(|table| document.pointer("/graph_module/graph")?.get(table)?.as_object())
+            .flat_map(|table| table.keys())
+            .filter(|name| !names.contains_key(*name))
+            .cloned()
+            .collect()
     }
 }
 
@@ -190,6 +190,18 @@ impl Program {
 
     pub(super) fn constants(&self) -> &[Arc<AddedConstant>] {
         &self.constants
+    }
+
+    /// True when a node or a value has the name, or the archive's tables hold it.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.graph.node_named(name).is_some()
+            || self.graph.value_named(name).is_some()
+            || self.source.orphans.contains(name)
+    }
+
+    /// The first id that no value of the archive has.
+    pub(super) fn first_added(&self) -> u32 {
+        self.source.first_added
     }
 
     /// The graph.

@@ -3,8 +3,9 @@
 //! `schemas.txt` has one overload a line, made by `generate_schemas.py` from the torch version that the
 //! managed environment pins. It is parsed once, on first use.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use rustc_hash::FxHashMap;
 
 use super::{Argument, Literal, MemoryFormat, Node, NodeInput, ScalarType, SymIntArgument, ValueId, ValueKind};
 
@@ -99,6 +100,15 @@ impl Schema {
         self.arguments.iter().find(|argument| argument.name == name)
     }
 
+    /// True when every argument that a node gives is one of the schema's.
+    pub(super) fn names_all(&self, node: &Node) -> bool {
+        let mut expected = self.arguments.iter();
+        // Arguments nearly always come in the schema's order.
+        node.inputs.iter().all(|input| {
+            expected.next().is_some_and(|argument| argument.name == input.name) || self.argument(&input.name).is_some()
+        })
+    }
+
     /// True when the operator writes to one of its arguments.
     pub fn writes(&self) -> bool {
         self.arguments.iter().any(|argument| argument.written)
@@ -164,7 +174,7 @@ impl Kind {
 /// The schema of an overload such as `aten.softmax.int`; `None` for operators outside the table, among
 /// them all custom ones.
 pub fn lookup(op: &str) -> Option<&'static Schema> {
-    static TABLE: OnceLock<HashMap<String, Schema>> = OnceLock::new();
+    static TABLE: OnceLock<FxHashMap<String, Schema>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let schemas = lines().filter_map(parse).map(|schema| (schema.op.clone(), schema));
         schemas.collect()
@@ -176,7 +186,7 @@ pub fn lookup(op: &str) -> Option<&'static Schema> {
 /// has no schema here or the node does not fit it.
 pub fn complete(node: &Node) -> Option<Vec<NodeInput>> {
     let schema = lookup(&node.op)?;
-    if node.inputs.iter().any(|input| schema.argument(&input.name).is_none()) {
+    if !schema.names_all(node) {
         return None;
     }
     let argument = |argument: &SchemaArgument| {

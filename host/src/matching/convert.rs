@@ -1,6 +1,6 @@
 //! The graph's words in those of the rule contract, and back.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::graph::{
     Argument, Dim, Graph, Literal, MemoryFormat, Node, NodeId, NodeInput, ScalarType, SymIntArgument, Symbol,
@@ -157,7 +157,7 @@ pub fn to_literal(literal: &contract::Literal) -> Result<Literal, String> {
 }
 
 /// Where a value comes from; nodes outside the site get ids after those of the site.
-pub(super) fn source(value: &Value, nodes: &mut HashMap<NodeId, u32>) -> contract::ValueSource {
+pub(super) fn source(value: &Value, nodes: &mut FxHashMap<NodeId, u32>) -> contract::ValueSource {
     match &value.source {
         ValueSource::Node { node, .. } => {
             let fresh = super::id(nodes.len());
@@ -172,7 +172,7 @@ pub(super) fn source(value: &Value, nodes: &mut HashMap<NodeId, u32>) -> contrac
 }
 
 /// An argument as rules see it.
-pub(super) fn input(graph: &Graph, input: &NodeInput, ids: &HashMap<ValueId, u32>) -> contract::Input {
+pub(super) fn input(graph: &Graph, input: &NodeInput, ids: &FxHashMap<ValueId, u32>) -> contract::Input {
     let symbolic = |value: &ValueId| match graph.value(*value).map(|value| &value.kind) {
         Some(ValueKind::SymInt(dim)) => Some(from_dim(dim)),
         _ => None,

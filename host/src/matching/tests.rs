@@ -1,6 +1,7 @@
 //! Sites of the committed programs.
 
 use super::*;
+
 use crate::graph::fixtures;
 use crate::sandbox::contract::{Argument, Dim, Literal, Numerics, ProducerConstraint, Stability, ValueSource};
 
@@ -29,7 +30,7 @@ fn anchor(ops: &[&str], producer_depth: u8, consumer_depth: u8) -> Anchor {
     }
 }
 
-fn matches(program: &Program, facts: &Facts, anchors: Vec<Anchor>) -> Vec<Match> {
+fn matches(program: &Program, facts: &Facts, anchors: Vec<Anchor>) -> Vec<Arc<Match>> {
     Index::new(program, facts).matches(&manifest(anchors)).matches
 }
 
@@ -52,7 +53,7 @@ fn a_site_shows_the_anchor_with_defaults_and_its_surroundings() {
     assert_eq!(names, ["self", "dim", "dtype"], "the default of dtype is filled in");
     assert_eq!(site.nodes[0].inputs[2].argument, Argument::Literal(Literal::None));
     assert!(site.nodes[0].outside_delegate && !site.nodes[1].outside_delegate);
-    assert_eq!((site.nodes[0].share, site.nodes[1].share), (Some(0.25), None));
+    assert_eq!((site.nodes[0].share, site.nodes[1].share), (Some(0.2), None));
     assert_eq!(site.findings.len(), 1);
     assert_eq!(site.values[0].source, ValueSource::Node(1), "the softmax reads the convolution");
     assert_eq!(site.values[0].use_count, 1);

@@ -5,7 +5,7 @@
 //! is applied once to see what it does to shared and written memory ([`super::storage`]); when that fails,
 //! every site is tried alone and the guilty ones are refused.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fold::{self, Evaluator, FoldError, FoldRequest};
 use super::{Operand, Proposal, Refusal, Step, ValueRef, operand_refs, refused_by_graph, storage};
@@ -35,9 +35,9 @@ pub struct Combined {
 /// Combines the checked rewrites of one rule, given in execution order.
 pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
     let mut combined = Combined::default();
-    let mut changed: HashSet<NodeId> = HashSet::new();
-    let mut read: HashSet<ValueId> = HashSet::new();
-    let mut replaced: HashSet<ValueId> = HashSet::new();
+    let mut changed: FxHashSet<NodeId> = FxHashSet::default();
+    let mut read: FxHashSet<ValueId> = FxHashSet::default();
+    let mut replaced: FxHashSet<ValueId> = FxHashSet::default();
     let mut room = most_folded(program);
     for proposal in proposals {
         let changes = proposal.changes();
@@ -69,28 +69,15 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
     if combined.draft.proposals.is_empty() {
         return combined;
     }
-    if let Err(reason) = combined.draft.holds(program) {
-        let together = std::mem::take(&mut combined.draft.proposals);
-        let alone_only = together.len() == 1;
-        for proposal in together {
-            let verdict = if alone_only {
-                Err(reason.clone())
-            } else {
-                Draft { proposals: vec![proposal.clone()] }.holds(program)
-            };
-            match verdict {
-                Ok(()) => combined.draft.proposals.push(proposal),
-                Err(Broken::Graph(error)) => combined.refused.push(refused_by_graph(program, &proposal, &error)),
-                Err(Broken::Storage(reason)) => {
-                    combined.refused.push(super::refuse(program, &proposal.origin, proposal.anchor, "storage", reason));
-                }
-            }
-        }
-        // Sites that hold alone but not together: the later ones wait.
-        while combined.draft.proposals.len() > 1 && combined.draft.holds(program).is_err() {
-            combined.postponed.extend(combined.draft.proposals.pop().map(|proposal| proposal.anchor));
-        }
+    if combined.draft.holds(program).is_ok() {
+        return combined;
     }
+    let together = std::mem::take(&mut combined.draft.proposals);
+    combined.draft.proposals = sift(program, together, &mut combined.refused);
+    // Sites that hold alone but not together: the later ones wait.
+    let kept = longest_that_holds(program, &combined.draft.proposals);
+    let waiting = combined.draft.proposals.split_off(kept);
+    combined.postponed.extend(waiting.into_iter().rev().map(|proposal| proposal.anchor));
     combined
 }
 
@@ -105,11 +92,46 @@ fn folded(proposal: &Proposal) -> usize {
 
 /// Elements that all rewrites together may have stored: twice what the program stores, and always a few.
 fn most_folded(program: &Program) -> usize {
-    let stored = program.graph().values().into_iter().filter(|value| {
+    let graph = program.graph();
+    let stored = graph.inputs().iter().filter_map(|input| graph.value(*input)).filter(|value| {
         matches!(value.source, ValueSource::Parameter(_) | ValueSource::Buffer { .. } | ValueSource::Constant(_))
     });
     let elements = stored.filter_map(|value| value.tensor()).filter_map(fold::elements);
     elements.fold(0, usize::saturating_add).saturating_mul(2).max(LEAST_FOLDED)
+}
+
+/// Refuses the guilty ones. Applying costs as much as the graph is large, so they are looked for by halves.
+fn sift(program: &Program, proposals: Vec<Proposal>, refused: &mut Vec<Refusal>) -> Vec<Proposal> {
+    let mut group = Draft { proposals };
+    let Err(broken) = group.holds(program) else { return group.proposals };
+    if let [proposal] = group.proposals.as_slice() {
+        refused.push(match broken {
+            Broken::Graph(error) => refused_by_graph(program, proposal, &error),
+            Broken::Storage(reason) => super::refuse(program, &proposal.origin, proposal.anchor, "storage", reason),
+        });
+        return Vec::new();
+    }
+    let later = group.proposals.split_off(group.proposals.len() / 2);
+    let mut kept = sift(program, group.proposals, refused);
+    kept.extend(sift(program, later, refused));
+    kept
+}
+
+/// How many of the proposals, from the first, hold together.
+fn longest_that_holds(program: &Program, proposals: &[Proposal]) -> usize {
+    let holds = |count: usize| {
+        let first = proposals.get(..count).unwrap_or_default().to_vec();
+        Draft { proposals: first }.holds(program).is_ok()
+    };
+    if proposals.len() <= 1 || holds(proposals.len()) {
+        return proposals.len();
+    }
+    let (mut good, mut bad) = (1, proposals.len());
+    while bad - good > 1 {
+        let middle = good.midpoint(bad);
+        if holds(middle) { good = middle } else { bad = middle }
+    }
+    good
 }
 
 fn is_deleted(proposal: &Proposal, node: NodeId) -> bool {
@@ -162,7 +184,7 @@ impl Draft {
     /// One patch from all proposals; `content` gives the bytes of each folded value.
     fn assemble<E>(&self, program: &Program, content: Content<'_, E>) -> Result<(Patch, Vec<(ValueId, ValueRef)>), E> {
         let mut assembly =
-            Assembly { patch: Patch::default(), insertions: 0, replaced: HashMap::new(), order: Vec::new() };
+            Assembly { patch: Patch::default(), insertions: 0, replaced: FxHashMap::default(), order: Vec::new() };
         for proposal in &self.proposals {
             assembly.add(program, proposal, content)?;
         }
@@ -182,20 +204,20 @@ struct Assembly {
     /// inserts and constants so far
     insertions: usize,
     /// what stands for a value that was replaced
-    replaced: HashMap<ValueId, ValueRef>,
+    replaced: FxHashMap<ValueId, ValueRef>,
     order: Vec<ValueId>,
 }
 
 impl Assembly {
     fn add<E>(&mut self, program: &Program, proposal: &Proposal, content: Content<'_, E>) -> Result<(), E> {
-        let folds: HashMap<ValueRef, &TensorMeta> = proposal
+        let folds: FxHashMap<ValueRef, &TensorMeta> = proposal
             .steps
             .iter()
             .filter_map(|step| if let Step::Fold { value, meta } = step { Some((*value, meta)) } else { None })
             .collect();
         let needed = needed_inserts(proposal, &folds);
         // A value of the proposal → a value of the patch.
-        let mut made: HashMap<ValueRef, ValueRef> = HashMap::new();
+        let mut made: FxHashMap<ValueRef, ValueRef> = FxHashMap::default();
 
         for step in &proposal.steps {
             if let Step::Fold { value: value @ ValueRef::Existing(id), meta } = step {
@@ -272,14 +294,14 @@ impl Assembly {
         self.order.push(value);
     }
 
-    fn translate_value(&self, value: ValueRef, made: &HashMap<ValueRef, ValueRef>) -> ValueRef {
+    fn translate_value(&self, value: ValueRef, made: &FxHashMap<ValueRef, ValueRef>) -> ValueRef {
         match value {
             ValueRef::Created { .. } => made.get(&value).copied().unwrap_or(value),
             ValueRef::Existing(id) => self.replaced.get(&id).copied().unwrap_or(value),
         }
     }
 
-    fn translate(&self, operand: &Operand, made: &HashMap<ValueRef, ValueRef>) -> Operand {
+    fn translate(&self, operand: &Operand, made: &FxHashMap<ValueRef, ValueRef>) -> Operand {
         let one = |value: &ValueRef| self.translate_value(*value, made);
         match operand {
             Operand::Literal(literal) => Operand::Literal(literal.clone()),
@@ -293,7 +315,7 @@ impl Assembly {
 }
 
 /// Inserts that are needed when folded values are stored: the others only lead up to folded values.
-fn needed_inserts(proposal: &Proposal, folds: &HashMap<ValueRef, &TensorMeta>) -> HashSet<usize> {
+fn needed_inserts(proposal: &Proposal, folds: &FxHashMap<ValueRef, &TensorMeta>) -> FxHashSet<usize> {
     let mut inserts: Vec<&Vec<(String, Operand)>> = Vec::new();
     let mut open: Vec<ValueRef> = Vec::new();
     for step in &proposal.steps {
@@ -304,7 +326,7 @@ fn needed_inserts(proposal: &Proposal, folds: &HashMap<ValueRef, &TensorMeta>) -
             Step::Delete { .. } | Step::Fold { .. } => {}
         }
     }
-    let mut needed = HashSet::new();
+    let mut needed = FxHashSet::default();
     while let Some(value) = open.pop() {
         if folds.contains_key(&value) {
             continue;

@@ -19,12 +19,12 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use crate::graph::{NodeId, PatchError, Program, TensorMeta, ValueId};
 use crate::matching::{Index, LeftOut, Match};
-use crate::sandbox;
-use crate::sandbox::contract::{Numerics, Reason, Rewrite, Verdict};
+use crate::sandbox::contract::{Manifest, Numerics, Reason, Rewrite, Site, Verdict};
+use crate::sandbox::{self, Examined};
 
 pub use crate::graph::patch::{Operand, ValueRef};
 pub use check::check;
@@ -73,8 +73,8 @@ pub(crate) enum Step {
 
 impl Proposal {
     /// Values of the graph that the new form reads.
-    pub fn reads(&self) -> HashSet<ValueId> {
-        let mut reads = HashSet::new();
+    pub(crate) fn reads(&self) -> FxHashSet<ValueId> {
+        let mut reads = FxHashSet::default();
         for step in &self.steps {
             match step {
                 Step::Insert { inputs, .. } => {
@@ -103,7 +103,7 @@ impl Proposal {
     }
 
     /// Nodes that the rewrite removes or changes, the anchor among them.
-    pub fn changes(&self) -> HashSet<NodeId> {
+    pub(crate) fn changes(&self) -> FxHashSet<NodeId> {
         let node = |step: &Step| match step {
             Step::Delete { node } | Step::SetInput { node, .. } => Some(*node),
             _ => None,
@@ -112,7 +112,7 @@ impl Proposal {
     }
 }
 
-fn existing(operand: &Operand, into: &mut HashSet<ValueId>) {
+fn existing(operand: &Operand, into: &mut FxHashSet<ValueId>) {
     for value in operand_refs(operand) {
         if let ValueRef::Existing(value) = value {
             into.insert(value);
@@ -140,7 +140,7 @@ pub struct Declined {
 }
 
 /// Everything that came of asking one rule about one graph.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Proposals {
     /// the rewrites that go together
     pub draft: Draft,
@@ -158,16 +158,31 @@ pub struct Proposals {
     pub fuel: u64,
 }
 
-/// Asks a rule about every site of a program and checks what it answers.
+/// Asks a rule about every site of a program and checks what it answers. What the rule said before is not
+/// asked again, and is checked again.
 ///
 /// # Errors
 /// Only when the user interrupts.
 pub fn propose(program: &Program, index: &Index<'_>, rule: &sandbox::Rule) -> Result<Proposals, sandbox::Error> {
-    let found = index.matches(rule.manifest());
+    propose_by(program, index, rule.manifest(), &rule.origin(), |sites| rule.examine(sites))
+}
+
+/// As [`propose`], with the answers for the sites, in order, from anywhere.
+///
+/// # Errors
+/// Only when the user interrupts.
+pub fn propose_by(
+    program: &Program,
+    index: &Index<'_>,
+    manifest: &Manifest,
+    origin: &str,
+    ask: impl FnOnce(&[&Site]) -> Vec<Result<Examined, sandbox::Error>>,
+) -> Result<Proposals, sandbox::Error> {
+    let found = index.matches(manifest);
     let sites: Vec<_> = found.matches.iter().map(|one| &one.site).collect();
     let mut result = Proposals { left_out: found.left_out, ..Proposals::default() };
     let mut proposals = Vec::new();
-    for (one, outcome) in found.matches.iter().zip(rule.examine(&sites)) {
+    for (one, outcome) in found.matches.iter().zip(ask(&sites)) {
         match outcome {
             Err(error) if error.class == sandbox::Class::Interrupted => return Err(error),
             Err(error) => result.failed.push((one.anchor, error)),
@@ -175,7 +190,7 @@ pub fn propose(program: &Program, index: &Index<'_>, rule: &sandbox::Rule) -> Re
                 result.fuel = result.fuel.saturating_add(examined.fuel);
                 match examined.verdict {
                     Verdict::Decline(reason) => result.declined.push(Declined { node: one.anchor, reason }),
-                    Verdict::Rewrite(rewrite) => match check(program, &rule.origin(), one, &rewrite) {
+                    Verdict::Rewrite(rewrite) => match check(program, origin, one, &rewrite) {
                         Ok(proposal) => proposals.push(proposal),
                         Err(refusal) => result.refused.push(refusal),
                     },

@@ -4,7 +4,9 @@
 //! view away, only as long as every write still reaches the same readers, and the caller finds inputs,
 //! buffers and outputs shared and written exactly as before.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ValueRef;
 use crate::graph::alias::AliasFacts;
@@ -20,6 +22,7 @@ pub(super) fn check(before: &Program, after: &Applied, replaced: &[(ValueId, Val
     let (old_facts, new_facts) = (before.aliases(), after.program.aliases());
     let now = Successors::new(after, replaced);
 
+    let mut compared = FxHashSet::default();
     for value in old.values() {
         let Some(successor) = now.of(value.id).filter(|successor| new.value(*successor).is_some()) else { continue };
         if value.tensor().is_none() {
@@ -30,11 +33,12 @@ pub(super) fn check(before: &Program, after: &Applied, replaced: &[(ValueId, Val
             let change = if is { "would be written to, and was not" } else { "would no longer be written to" };
             return Err(format!("the memory of `{}` {change}", value.name));
         }
-        if was {
+        // All values of a set have the same company.
+        if was && old_facts.place(value.id).is_none_or(|set| compared.insert(set)) {
             same_company(old, old_facts, new_facts, &now, value.id, successor)?;
         }
     }
-    let made_by_patch: HashSet<_> = after.created_nodes.iter().copied().collect();
+    let made_by_patch: FxHashSet<_> = after.created_nodes.iter().copied().collect();
     for value in after.created_values.iter().flatten().filter(|value| !now.is_successor(**value)) {
         if new_facts.is_mutated(*value) && new.uses(*value).iter().any(|one| !made_by_patch.contains(&one.node)) {
             return Err("a new value would be written to after it is read elsewhere".to_owned());
@@ -49,7 +53,7 @@ fn same_company(
     old: &Graph,
     old_facts: &AliasFacts,
     new_facts: &AliasFacts,
-    now: &Successors,
+    now: &Successors<'_>,
     value: ValueId,
     successor: ValueId,
 ) -> Result<(), String> {
@@ -72,55 +76,65 @@ fn border(
     old_facts: &AliasFacts,
     new: &Graph,
     new_facts: &AliasFacts,
-    now: &Successors,
+    now: &Successors<'_>,
 ) -> Result<(), String> {
     let outputs_before = old.user_outputs();
     let outputs_after = new.user_outputs();
     if outputs_before.len() != outputs_after.len() {
         return Err("the program would return another number of values".to_owned());
     }
+    // By set of the new graph: what of the border is in it.
+    let mut inputs: FxHashMap<u32, Vec<ValueId>> = FxHashMap::default();
+    for input in old.inputs() {
+        if let Some(set) = now.of(*input).and_then(|same| new_facts.place(same)) {
+            inputs.entry(set).or_default().push(*input);
+        }
+    }
+    let mut outputs: FxHashMap<u32, FxHashMap<Option<u32>, usize>> = FxHashMap::default();
     for (index, (before, after)) in outputs_before.iter().zip(&outputs_after).enumerate() {
-        for input in old.inputs() {
-            let Some(same) = now.of(*input) else { continue };
-            if new_facts.may_share(*after, same) && !old_facts.may_share(*before, *input) {
-                let name = old.value(*input).map_or("?", |value| value.name.as_str());
-                return Err(format!("output {index} of the program would share memory with its input `{name}`"));
-            }
+        let Some(set) = new_facts.place(*after) else { continue };
+        let shared = inputs.get(&set).into_iter().flatten();
+        if let Some(input) = shared.copied().find(|input| !old_facts.may_share(*before, *input)) {
+            let name = old.value(input).map_or("?", |value| value.name.as_str());
+            return Err(format!("output {index} of the program would share memory with its input `{name}`"));
         }
-        for (other, (other_before, other_after)) in outputs_before.iter().zip(&outputs_after).enumerate().take(index) {
-            let (was, is) = (old_facts.may_share(*before, *other_before), new_facts.may_share(*after, *other_after));
-            if is && !was {
-                return Err(format!("outputs {other} and {index} of the program would share memory"));
-            }
+        // Outputs that share memory now shared it before: all of a new set were in one old set.
+        let others = outputs.entry(set).or_default();
+        let was = old_facts.place(*before);
+        if let Some((_, other)) = others.iter().find(|(other, _)| was.is_some() && other.is_some() && **other != was) {
+            return Err(format!("outputs {other} and {index} of the program would share memory"));
         }
+        others.entry(was).or_insert(index);
     }
     Ok(())
 }
 
 /// Which value of the new graph stands for a value of the old one.
-struct Successors {
-    replaced: HashMap<ValueId, ValueId>,
-    gone: HashSet<ValueId>,
-    successors: HashSet<ValueId>,
+struct Successors<'a> {
+    after: &'a Graph,
+    replaced: FxHashMap<ValueId, ValueId>,
+    gone: FxHashSet<ValueId>,
+    made: FxHashSet<ValueId>,
+    replacements: FxHashSet<ValueId>,
 }
 
-impl Successors {
-    fn new(after: &Applied, replaced: &[(ValueId, ValueRef)]) -> Self {
+impl<'a> Successors<'a> {
+    fn new(after: &'a Applied, replaced: &[(ValueId, ValueRef)]) -> Self {
         let resolve = |value: ValueRef| match value {
             ValueRef::Existing(id) => Some(id),
             ValueRef::Created { insertion, output } => {
                 after.created_values.get(insertion).and_then(|outputs| outputs.get(output)).copied()
             }
         };
-        let replaced: HashMap<ValueId, ValueId> =
+        let replaced: FxHashMap<ValueId, ValueId> =
             replaced.iter().filter_map(|(value, by)| Some((*value, resolve(*by)?))).collect();
-        let gone: HashSet<ValueId> = after.removed.iter().flat_map(|node| node.output_values()).collect();
-        let made: HashSet<ValueId> = after.created_values.iter().flatten().copied().collect();
-        let new = after.program.graph();
-        let mut successors: HashSet<ValueId> =
-            new.values().iter().map(|value| value.id).filter(|id| !made.contains(id)).collect();
-        successors.extend(replaced.values());
-        Self { replaced, gone, successors }
+        Self {
+            after: after.program.graph(),
+            replacements: replaced.values().copied().collect(),
+            replaced,
+            gone: after.removed.iter().flat_map(|node| node.output_values()).collect(),
+            made: after.created_values.iter().flatten().copied().collect(),
+        }
     }
 
     /// `None` when nothing stands for the value any more.
@@ -137,6 +151,6 @@ impl Successors {
     }
 
     fn is_successor(&self, value: ValueId) -> bool {
-        self.successors.contains(&value)
+        self.replacements.contains(&value) || self.after.value(value).is_some() && !self.made.contains(&value)
     }
 }

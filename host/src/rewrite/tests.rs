@@ -1,5 +1,7 @@
 //! Rewrites that do not hold, each refused with its code; and any rewrite at all, without a panic.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::{Draft, ReferenceEvaluator, accept};
@@ -32,7 +34,7 @@ fn manifest(op: &str, depth: u8) -> Manifest {
 }
 
 /// The first place of a program where an operator stands.
-fn place(program: &Program, op: &str) -> Match {
+fn place(program: &Program, op: &str) -> Arc<Match> {
     let facts = Facts::default();
     let found = Index::new(program, &facts).matches(&manifest(op, 2));
     found.matches.into_iter().next().unwrap_or_else(|| panic!("no {op}"))
@@ -94,7 +96,7 @@ const SOFTMAX: &str = "aten.softmax.int";
 /// In the site of `conv_softmax`: 0 is the softmax's input, 1 its output, then what the convolution reads.
 fn conv_softmax() -> Program {
     let program = fixtures::program("conv_softmax");
-    let site = place(&program, SOFTMAX).site;
+    let site = &place(&program, SOFTMAX).site;
     assert_eq!(site.nodes[0].inputs[0].argument, crate::sandbox::contract::Argument::Value(0));
     assert_eq!(site.nodes[0].outputs, [1]);
     program

@@ -45,12 +45,17 @@ impl CompiledCache {
             fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
             for entry in fs::read_dir(folder)? {
                 let path = entry?.path();
-                if path.extension().is_some_and(|kind| kind == "code" || kind == "sha256") {
+                if path.extension().is_some_and(|kind| kind == "code" || kind == "sha256" || kind == "verdicts") {
                     fs::remove_file(path)?;
                 }
             }
         }
         Ok(Self { folder: Some(folder.to_owned()) })
+    }
+
+    /// The folder, open to this user only.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Code stored under this key, when it is whole.

@@ -12,11 +12,12 @@
 //!    only the user can enter, with its hash (`compiled_cache`);
 //! 3. the code becomes callable (`trusted_code`, the only unsafe lines);
 //! 4. `describe` runs as a trial and its answer is checked (`answer`);
-//! 5. every `examine` gets a store and an instance of its own, with fuel, a wall-clock fuse, and limits on
+//! 5. what it said about a site before is taken from `verdict_cache`;
+//! 6. every other `examine` gets a store and an instance of its own, with fuel, a wall-clock fuse, and limits on
 //!    memory, tables, stack and on what is copied out (`instance`); whatever happens, both are dropped.
 //!
 //! A verdict depends on the rule's bytes, the site, the limits and the version of the engine only, except
-//! that the wall-clock fuse may end a call: [`Class::is_repeatable`] tells which outcomes may be kept.
+//! that the wall-clock fuse may end a call: [`Class::is_repeatable`] tells which outcomes come again.
 
 mod answer;
 pub mod compile;
@@ -29,10 +30,12 @@ mod instance;
 mod limits;
 mod since_v0_1_0;
 mod trusted_code;
+mod verdict_cache;
 
 use std::path::PathBuf;
 use std::thread;
 
+use rustc_hash::FxHashMap;
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
@@ -47,6 +50,7 @@ use contract::{Manifest, Site, Verdict};
 use engine::Fuse;
 use instance::{Failure, Meter};
 use since_v0_1_0::Exports;
+use verdict_cache::{Outcome, SiteKey, VerdictCache};
 
 /// The engine's version, part of cache keys: compiled code and fuel costs change with it.
 pub const ENGINE_VERSION: &str = "48";
@@ -56,7 +60,7 @@ pub const ENGINE_VERSION: &str = "48";
 pub struct Options {
     /// how much a rule may take
     pub limits: Limits,
-    /// where compiled rules are kept; none: they are compiled every time
+    /// where compiled rules and their verdicts are kept; none: they are compiled and asked every time
     pub cache: Option<PathBuf>,
     /// how the compiling process is started
     pub helper: Helper,
@@ -119,7 +123,18 @@ impl Sandbox {
         }
         let version = semver::Version::parse(&manifest.version)
             .map_err(|error| failed((Class::BadOutput, format!("it has no version: {error}"))))?;
-        Ok(Rule { manifest, version, inspection, pre, exports, engine: self.engine.clone(), limits: limits.clone() })
+        let context = verdict_cache::context(&inspection.sha256, limits, self.environment());
+        let verdicts = VerdictCache::new(self.cache.folder(), &inspection.sha256, context);
+        Ok(Rule {
+            manifest,
+            version,
+            inspection,
+            pre,
+            exports,
+            engine: self.engine.clone(),
+            limits: limits.clone(),
+            verdicts,
+        })
     }
 
     /// From bytes, or from the code that an earlier load kept.
@@ -149,15 +164,17 @@ impl Sandbox {
     }
 
     fn cache_key(&self, sha256: &str) -> String {
+        let arch = std::env::consts::ARCH;
+        let parts = format!("{sha256} {ENGINE_VERSION} {CONFIGURATION} {arch} {:016x}", self.environment());
+        crate::files::sha256_hex(parts.as_bytes())
+    }
+
+    /// Stands for the engine's exact version and everything in its settings that changes code.
+    fn environment(&self) -> u64 {
         use std::hash::{Hash as _, Hasher as _};
         let mut environment = std::hash::DefaultHasher::new();
         self.engine.precompile_compatibility_hash().hash(&mut environment);
-        let parts = format!(
-            "{sha256} {ENGINE_VERSION} {CONFIGURATION} {} {:016x}",
-            std::env::consts::ARCH,
-            environment.finish()
-        );
-        crate::files::sha256_hex(parts.as_bytes())
+        environment.finish()
     }
 }
 
@@ -184,6 +201,7 @@ pub struct Rule {
     exports: Exports,
     engine: Engine,
     limits: Limits,
+    verdicts: VerdictCache,
 }
 
 impl std::fmt::Debug for Rule {
@@ -238,31 +256,103 @@ impl Rule {
     /// Asks the rule about each site, in order. All sites count against [`Limits::fuel_per_graph`]; when
     /// it is used up, the rest fails with [`Class::OutOfFuel`] without being asked. A site that fails does
     /// not keep the rule from being asked about the next.
+    ///
+    /// A site that the rule has been asked about before is not asked about again: the outcome, fuel
+    /// included, is the one that [`Rule::examine_afresh`] gives.
     pub fn examine(&self, sites: &[&Site]) -> Vec<Result<Examined, Error>> {
-        let failed = |(class, reason): Failure| Error::new(&self.name(), class, reason);
-        let asked = guarded(&self.engine, || {
+        let mut scratch = Vec::with_capacity(4 << 10);
+        let keys: Vec<SiteKey> = sites.iter().map(|site| SiteKey::of(site, &mut scratch)).collect();
+        let mut known = self.verdicts.get(&keys);
+        for outcome in &mut known {
+            // Whoever wrote the file: what comes out of it is within the caps.
+            if let Some(Ok(examined)) = outcome
+                && answer::check_verdict(&examined.verdict, &self.manifest, &self.limits.answer).is_err()
+            {
+                *outcome = None;
+            }
+        }
+        let was_known: Vec<bool> = known.iter().map(Option::is_some).collect();
+        let mut first: FxHashMap<SiteKey, usize> = FxHashMap::default();
+        for (position, key) in keys.iter().enumerate() {
+            first.entry(*key).or_insert(position);
+        }
+        let asks = was_known.contains(&false);
+        let (outcomes, asked) = self.within_budget(sites.len(), asks, |position, outcomes| {
+            if let Some(outcome) = known.get_mut(position).and_then(Option::take) {
+                return outcome;
+            }
+            // An equal site of the same call: a failure is worth another try only when it may not come again.
+            let equal = keys.get(position).and_then(|key| first.get(key)).and_then(|earlier| outcomes.get(*earlier));
+            match (equal, sites.get(position)) {
+                (Some(outcome), _)
+                    if outcome.as_ref().map_or_else(|(class, _)| verdict_cache::is_kept(*class), |_| true) =>
+                {
+                    outcome.clone()
+                }
+                (_, Some(site)) => self.examine_one(site),
+                (_, None) => Err((Class::Host, "there is no such site".to_owned())),
+            }
+        });
+        let fresh = keys.iter().zip(&was_known).zip(&outcomes).take(asked).enumerate().filter_map(
+            |(position, ((key, known), outcome))| {
+                (!known && first.get(key) == Some(&position)).then_some((*key, outcome))
+            },
+        );
+        self.verdicts.put(fresh);
+        self.named(outcomes)
+    }
+
+    /// As [`Rule::examine`], without looking at what the rule said before and without noting what it says.
+    pub fn examine_afresh(&self, sites: &[&Site]) -> Vec<Result<Examined, Error>> {
+        let (outcomes, _) = self.within_budget(sites.len(), true, |position, _| match sites.get(position) {
+            Some(site) => self.examine_one(site),
+            None => Err((Class::Host, "there is no such site".to_owned())),
+        });
+        self.named(outcomes)
+    }
+
+    /// The outcomes of sites in order, and how many of them came before the fuel was used up. `asks` says
+    /// that the guest will run.
+    fn within_budget(
+        &self,
+        count: usize,
+        asks: bool,
+        mut outcome: impl FnMut(usize, &[Outcome]) -> Outcome + Send,
+    ) -> (Vec<Outcome>, usize) {
+        let mut all = move || {
+            let mut outcomes: Vec<Outcome> = Vec::with_capacity(count);
             let mut left = self.limits.fuel_per_graph;
-            sites
-                .iter()
-                .map(|&site| {
-                    if crate::interrupt::requested() {
-                        return Err((Class::Interrupted, "interrupted".to_owned()));
-                    }
-                    if left == 0 {
-                        let reason = format!("it used all its fuel for one graph ({})", self.limits.fuel_per_graph);
-                        return Err((Class::OutOfFuel, reason));
-                    }
-                    let outcome = self.examine_one(site);
+            let mut asked = 0;
+            for position in 0..count {
+                let next = if crate::interrupt::requested() {
+                    Err((Class::Interrupted, "interrupted".to_owned()))
+                } else if left == 0 {
+                    Err(self.budget_spent())
+                } else {
+                    asked = position + 1;
+                    let outcome = outcome(position, &outcomes);
                     let used = outcome.as_ref().map_or(self.limits.fuel, |examined| examined.fuel);
                     left = left.saturating_sub(used);
                     outcome
-                })
-                .collect::<Vec<_>>()
-        });
-        match asked {
-            Ok(outcomes) => outcomes.into_iter().map(|outcome| outcome.map_err(failed)).collect(),
-            Err(failure) => sites.iter().map(|_| Err(failed(failure.clone()))).collect(),
+                };
+                outcomes.push(next);
+            }
+            (outcomes, asked)
+        };
+        if !asks {
+            return all();
         }
+        guarded(&self.engine, all).unwrap_or_else(|failure| (vec![Err(failure); count], 0))
+    }
+
+    fn budget_spent(&self) -> Failure {
+        (Class::OutOfFuel, format!("it used all its fuel for one graph ({})", self.limits.fuel_per_graph))
+    }
+
+    fn named(&self, outcomes: Vec<Outcome>) -> Vec<Result<Examined, Error>> {
+        let name = self.name();
+        let failed = |(class, reason): Failure| Error::new(&name, class, reason);
+        outcomes.into_iter().map(|outcome| outcome.map_err(failed)).collect()
     }
 
     fn examine_one(&self, site: &Site) -> Result<Examined, Failure> {

@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::super::program::{AddedConstant, Parts};
 use super::super::schema::{self, Kind};
 use super::super::shapes;
+use super::super::table::{IdSet, Table};
 use super::super::{
     Argument, Graph, GraphOutput, Literal, Node, NodeId, NodeInput, NodeOutput, ORIGIN_KEY, Program, TensorMeta, Value,
     ValueId, ValueKind, ValueSource, alias,
@@ -20,13 +22,17 @@ use super::{Applied, Operand, Patch, PatchEdit, PatchError, Undo, ValueRef};
 pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applied, PatchError> {
     let mut draft = Draft::new(program);
     match patch.edits.as_slice() {
-        [PatchEdit::Undo(undo)] => undo.apply(&mut draft)?,
+        [PatchEdit::Undo(undo)] => {
+            undo.apply(&mut draft)?;
+            draft.names_are_free()?;
+        }
         edits => {
             for (edit, action) in edits.iter().enumerate() {
                 draft.edit(edit, action)?;
             }
             draft.remove_dead();
             draft.move_names();
+            draft.place_constants();
         }
     }
     let (created_nodes, created_values) = (draft.created_nodes(), std::mem::take(&mut draft.created));
@@ -43,12 +49,18 @@ pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applie
 /// A graph under change.
 pub(super) struct Draft<'p> {
     pub(super) program: &'p Program,
-    pub(super) order: Vec<NodeId>,
-    pub(super) nodes: HashMap<NodeId, Arc<Node>>,
-    pub(super) values: HashMap<ValueId, Arc<Value>>,
+    /// by node, which has been or is in the order of the original graph or among these: what was placed
+    /// directly before it
+    placed_before: FxHashMap<NodeId, Vec<NodeId>>,
+    placed_last: Vec<NodeId>,
+    pub(super) nodes: Table<NodeId, Arc<Node>>,
+    pub(super) values: Table<ValueId, Arc<Value>>,
     pub(super) inputs: Vec<ValueId>,
     pub(super) outputs: Vec<GraphOutput>,
     pub(super) constants: Vec<Arc<AddedConstant>>,
+    /// where the constants of this patch go among the inputs, and among the constants
+    place_of_constants: (usize, usize),
+    constants_were_removed: bool,
     next_node: u32,
     next_value: u32,
     /// values made, by insertion
@@ -56,7 +68,11 @@ pub(super) struct Draft<'p> {
     /// nodes made, in edit order
     inserted: Vec<NodeId>,
     /// by value, nodes that read it and did not in the original graph
-    new_readers: HashMap<ValueId, Vec<NodeId>>,
+    new_readers: FxHashMap<ValueId, Vec<NodeId>>,
+    /// by value, uses gained less uses lost
+    more_uses: FxHashMap<ValueId, i64>,
+    /// by value, which outputs of the graph it is
+    returned: FxHashMap<ValueId, Vec<usize>>,
     /// the first ids that this patch gives
     first_node: u32,
     first_value: u32,
@@ -64,9 +80,11 @@ pub(super) struct Draft<'p> {
     loose: Vec<ValueId>,
     /// graph outputs that another value took over, with that value
     pub(super) taken_over: Vec<(ValueId, ValueId)>,
+    /// names given by this patch
     pub(super) names: HashSet<String>,
     /// by base, the last number that a name got
     pub(super) last_number: HashMap<String, u64>,
+    /// names of added constants; filled when one is added
     fqns: HashSet<String>,
 }
 
@@ -74,36 +92,46 @@ impl<'p> Draft<'p> {
     fn new(program: &'p Program) -> Self {
         let parts = program.parts();
         let graph = &parts.graph;
-        let mut names: HashSet<String> = graph.nodes().iter().map(|node| node.name.clone()).collect();
-        names.extend(graph.values.values().map(|value| value.name.clone()));
-        names.extend(program.source().orphans().map(str::to_owned));
-        let mut fqns: HashSet<String> = program.source().fqns().map(str::to_owned).collect();
-        fqns.extend(parts.constants.iter().map(|added| added.fqn.clone()));
+        let mut returned: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
+        for (place, output) in graph.outputs().iter().enumerate() {
+            if let Some(value) = output.value() {
+                returned.entry(value).or_default().push(place);
+            }
+        }
+        let mut nodes = Table::with_room(parts.next_node as usize);
+        for node in graph.nodes() {
+            nodes.insert(node.id, Arc::clone(node));
+        }
         Self {
             program,
-            order: graph.nodes().iter().map(|node| node.id).collect(),
-            nodes: graph.nodes().iter().map(|node| (node.id, Arc::clone(node))).collect(),
+            placed_before: FxHashMap::default(),
+            placed_last: Vec::new(),
+            nodes,
             values: graph.values.clone(),
             inputs: graph.inputs.clone(),
             outputs: graph.outputs.clone(),
+            place_of_constants: (program.stored_inputs() + parts.constants.len(), parts.constants.len()),
             constants: parts.constants,
+            constants_were_removed: false,
             next_node: parts.next_node,
             next_value: parts.next_value,
             created: Vec::new(),
             inserted: Vec::new(),
-            new_readers: HashMap::new(),
+            new_readers: FxHashMap::default(),
+            more_uses: FxHashMap::default(),
+            returned,
             first_node: parts.next_node,
             first_value: parts.next_value,
             loose: Vec::new(),
             taken_over: Vec::new(),
-            names,
+            names: HashSet::new(),
             last_number: HashMap::new(),
-            fqns,
+            fqns: HashSet::new(),
         }
     }
 
     fn created_nodes(&self) -> Vec<NodeId> {
-        self.inserted.iter().copied().filter(|node| self.nodes.contains_key(node)).collect()
+        self.inserted.iter().copied().filter(|node| self.nodes.contains(*node)).collect()
     }
 
     fn edit(&mut self, edit: usize, action: &PatchEdit) -> Result<(), PatchError> {
@@ -122,12 +150,12 @@ impl<'p> Draft<'p> {
     // ----- look-ups
 
     fn node(&self, edit: usize, id: NodeId) -> Result<&Arc<Node>, PatchError> {
-        self.nodes.get(&id).ok_or(PatchError::UnknownNode { edit, node: id })
+        self.nodes.get(id).ok_or(PatchError::UnknownNode { edit, node: id })
     }
 
     pub(super) fn resolve(&self, edit: usize, value: ValueRef) -> Result<ValueId, PatchError> {
         match value {
-            ValueRef::Existing(id) if self.values.contains_key(&id) => Ok(id),
+            ValueRef::Existing(id) if self.values.contains(id) => Ok(id),
             ValueRef::Existing(value) => Err(PatchError::UnknownValue { edit, value }),
             ValueRef::Created { insertion, output } => {
                 let made = self.created.get(insertion).and_then(|outputs| outputs.get(output)).copied();
@@ -137,15 +165,15 @@ impl<'p> Draft<'p> {
     }
 
     pub(super) fn kind(&self, value: ValueId) -> Option<ValueKind> {
-        self.values.get(&value).map(|value| value.kind.clone())
+        self.values.get(value).map(|value| value.kind.clone())
     }
 
     pub(super) fn tensor(&self, value: ValueId) -> Option<&TensorMeta> {
-        self.values.get(&value)?.tensor()
+        self.values.get(value)?.tensor()
     }
 
     pub(super) fn value_name(&self, value: ValueId) -> String {
-        self.values.get(&value).map_or_else(|| value.to_string(), |value| value.name.clone())
+        self.values.get(value).map_or_else(|| value.to_string(), |value| value.name.clone())
     }
 
     /// Nodes that read the value now, each once.
@@ -155,21 +183,35 @@ impl<'p> Draft<'p> {
         let mut readers: Vec<NodeId> = original.chain(new).collect();
         readers.sort_unstable();
         readers.dedup();
-        readers.retain(|node| self.nodes.get(node).is_some_and(|node| node.reads(value)));
+        readers.retain(|node| self.nodes.get(*node).is_some_and(|node| node.reads(value)));
         readers
     }
 
     /// Puts a node in its place, with what it reads now.
     fn put(&mut self, node: Node) {
+        if let Some(before) = self.nodes.get(node.id).map(Arc::clone) {
+            self.count_uses(&before, -1);
+        }
+        self.count_uses(&node, 1);
         for value in node.input_values() {
             self.new_readers.entry(value).or_default().push(node.id);
         }
         self.nodes.insert(node.id, Arc::new(node));
     }
 
+    fn count_uses(&mut self, node: &Node, by: i64) {
+        for (_, value) in node.uses() {
+            *self.more_uses.entry(value).or_default() += by;
+        }
+    }
+
+    pub(super) fn is_returned(&self, value: ValueId) -> bool {
+        self.returned.get(&value).is_some_and(|places| !places.is_empty())
+    }
+
     fn is_unused(&self, value: ValueId) -> bool {
-        let returned = self.outputs.iter().any(|output| output.value() == Some(value));
-        !returned && self.readers(value).is_empty()
+        let before = i64::try_from(self.program.graph().uses(value).len()).unwrap_or(i64::MAX);
+        before + self.more_uses.get(&value).copied().unwrap_or_default() == 0 && !self.is_returned(value)
     }
 
     // ----- edits
@@ -221,13 +263,20 @@ impl<'p> Draft<'p> {
         let extra = Map::from_iter([("is_hop_single_tensor_return".to_owned(), Json::Null)]);
         let metadata = new_metadata(&anchor, origin);
         let node = Node { id, name, op: op.to_owned(), inputs, outputs: node_outputs, metadata, extra };
-        let at = self.order.iter().position(|other| *other == before).unwrap_or(self.order.len());
-        self.order.insert(at, id);
+        self.place_before(id, Some(before));
         self.put(node);
         self.inserted.push(id);
         self.loose.extend(&values);
         self.created.push(values);
         Ok(())
+    }
+
+    /// Places a node directly before another, after what was placed there earlier; or behind all others.
+    pub(super) fn place_before(&mut self, node: NodeId, follower: Option<NodeId>) {
+        match follower {
+            Some(follower) => self.placed_before.entry(follower).or_default().push(node),
+            None => self.placed_last.push(node),
+        }
     }
 
     fn new_value(&mut self, name: String, meta: TensorMeta, source: ValueSource) -> ValueId {
@@ -256,18 +305,19 @@ impl<'p> Draft<'p> {
         if meta.requires_grad || meta.device != "cpu" {
             return Err(wrong("is not a plain tensor on the CPU"));
         }
+        if self.fqns.is_empty() {
+            self.fqns.extend(self.constants.iter().map(|added| added.fqn.clone()));
+        }
         let mut number = self.constants.len();
         let fqn = loop {
             let fqn = format!("delegate_doctor_{number}");
-            if self.fqns.insert(fqn.clone()) {
+            if self.program.source().payload(&fqn).is_none() && self.fqns.insert(fqn.clone()) {
                 break fqn;
             }
             number += 1;
         };
         let name = self.new_name(&format!("c_{fqn}"));
         let value = self.new_value(name, meta.clone(), ValueSource::Constant(fqn.clone()));
-        let at = self.program.stored_inputs() + self.constants.len();
-        self.inputs.insert(at.min(self.inputs.len()), value);
         self.constants.push(Arc::new(AddedConstant { value, fqn, meta: meta.clone(), bytes: bytes.into() }));
         self.loose.push(value);
         self.created.push(vec![value]);
@@ -285,7 +335,7 @@ impl<'p> Draft<'p> {
             if reader.0 >= self.first_node {
                 continue;
             }
-            let Some(mut changed) = self.nodes.get(&reader).map(|node| Node::clone(node)) else { continue };
+            let Some(mut changed) = self.nodes.get(reader).map(|node| Node::clone(node)) else { continue };
             for input in &mut changed.inputs {
                 if !replace_in(&mut input.arg, value, by) {
                     return Err(PatchError::Kept { edit, value: self.value_name(value), node: changed.name });
@@ -293,22 +343,23 @@ impl<'p> Draft<'p> {
             }
             self.put(changed);
         }
-        let was_output = self.outputs.iter().any(|output| output.value() == Some(by));
-        let mut replaced = false;
-        for output in &mut self.outputs {
-            match output {
-                GraphOutput::User(slot)
-                | GraphOutput::Mutation { value: slot, .. }
-                | GraphOutput::Opaque(Some(slot))
-                    if *slot == value =>
-                {
-                    *slot = by;
-                    replaced = true;
-                }
-                _ => {}
+        let was_output = self.is_returned(by);
+        let places = self.returned.remove(&value).unwrap_or_default();
+        for place in &places {
+            match self.outputs.get_mut(*place) {
+                Some(
+                    GraphOutput::User(slot)
+                    | GraphOutput::Mutation { value: slot, .. }
+                    | GraphOutput::Opaque(Some(slot)),
+                ) => *slot = by,
+                Some(GraphOutput::Opaque(None)) | None => {}
             }
         }
-        let by_node = matches!(self.values.get(&by).map(|value| &value.source), Some(ValueSource::Node { .. }));
+        let replaced = !places.is_empty();
+        if replaced {
+            self.returned.entry(by).or_default().extend(places);
+        }
+        let by_node = matches!(self.values.get(by).map(|value| &value.source), Some(ValueSource::Node { .. }));
         if replaced && !was_output && by.0 >= self.first_value && by_node {
             self.taken_over.push((value, by));
         }
@@ -403,10 +454,10 @@ impl<'p> Draft<'p> {
     }
 
     fn remove(&mut self, node: &Node) {
-        self.nodes.remove(&node.id);
-        self.order.retain(|id| *id != node.id);
+        self.nodes.remove(node.id);
+        self.count_uses(node, -1);
         for value in node.output_values() {
-            self.values.remove(&value);
+            self.values.remove(value);
         }
         self.loose.extend(node.input_values());
     }
@@ -417,70 +468,112 @@ impl<'p> Draft<'p> {
     /// constants that it made in vain. Parameters and inputs stay.
     fn remove_dead(&mut self) {
         while let Some(value) = self.loose.pop() {
-            let Some(found) = self.values.get(&value) else { continue };
+            let Some(found) = self.values.get(value) else { continue };
             match &found.source {
                 ValueSource::Node { node, .. } => {
-                    let Some(node) = self.nodes.get(node).map(Arc::clone) else { continue };
+                    let Some(node) = self.nodes.get(*node).map(Arc::clone) else { continue };
                     let whole = !node.outputs.iter().any(|output| matches!(output, NodeOutput::Opaque(_)));
                     if whole && alias::is_pure(&node) && node.output_values().all(|value| self.is_unused(value)) {
                         self.remove(&node);
                     }
                 }
-                ValueSource::Constant(_) if self.is_unused(value) => {
-                    let before = self.constants.len();
-                    self.constants.retain(|added| added.value != value);
-                    if self.constants.len() < before {
-                        self.inputs.retain(|input| *input != value);
-                        self.values.remove(&value);
-                    }
+                // Constants of the archive stay, as parameters do.
+                ValueSource::Constant(_) if self.is_unused(value) && value.0 >= self.program.first_added() => {
+                    self.values.remove(value);
+                    self.constants_were_removed = true;
                 }
                 _ => {}
             }
         }
     }
 
-    /// The parts of the new program, checked.
-    fn finish(self) -> Result<Parts, PatchError> {
+    /// Every name of a value is one value's.
+    fn names_are_free(&self) -> Result<(), PatchError> {
         let mut names = HashSet::new();
-        for value in self.values.values() {
+        for value in self.values.entries() {
             if !names.insert(value.name.as_str()) {
                 return Err(PatchError::Undo { problem: format!("the name `{}` is taken", value.name) });
             }
         }
-        let mut made: HashSet<ValueId> = self
-            .values
-            .values()
-            .filter(|value| !matches!(value.source, ValueSource::Node { .. }))
-            .map(|value| value.id)
-            .collect();
-        let mut nodes = Vec::with_capacity(self.order.len());
-        for id in &self.order {
+        Ok(())
+    }
+
+    /// The order of execution: that of the original graph, with what was placed between.
+    fn order(&self) -> Vec<NodeId> {
+        let mut order = Vec::with_capacity(self.nodes.end());
+        // What is still to come, the next at the end; true: what was placed before it has come.
+        let mut open: Vec<(NodeId, bool)> = Vec::new();
+        let original = self.program.graph().nodes().iter().map(|node| node.id);
+        for id in original.chain(self.placed_last.iter().copied()) {
+            open.push((id, false));
+            while let Some((id, ready)) = open.pop() {
+                match self.placed_before.get(&id).filter(|_| !ready) {
+                    Some(before) => {
+                        open.push((id, true));
+                        open.extend(before.iter().rev().map(|id| (*id, false)));
+                    }
+                    None => order.push(id),
+                }
+            }
+        }
+        order
+    }
+
+    /// Puts the constants of this patch behind those of the archive and of earlier patches.
+    fn place_constants(&mut self) {
+        let (input, constant) = self.place_of_constants;
+        let new: Vec<ValueId> = self.constants.iter().skip(constant).map(|added| added.value).collect();
+        let at = input.min(self.inputs.len());
+        self.inputs.splice(at..at, new);
+        if self.constants_were_removed {
+            self.constants.retain(|added| self.values.contains(added.value));
+            self.inputs.retain(|input| self.values.contains(*input));
+        }
+    }
+
+    /// The parts of the new program, checked.
+    fn finish(self) -> Result<Parts, PatchError> {
+        let mut made: IdSet<ValueId> = IdSet::default();
+        let mut by_opaque: FxHashMap<NodeId, Vec<ValueId>> = FxHashMap::default();
+        for value in self.values.entries() {
+            match value.source {
+                ValueSource::Node { node, .. } => {
+                    // Outputs kept as read define values too.
+                    let opaque = |node: &Arc<Node>| node.outputs.iter().any(|one| matches!(one, NodeOutput::Opaque(_)));
+                    if self.nodes.get(node).is_some_and(opaque) {
+                        by_opaque.entry(node).or_default().push(value.id);
+                    }
+                }
+                _ => {
+                    made.insert(value.id);
+                }
+            }
+        }
+        let order = self.order();
+        let mut nodes = Vec::with_capacity(order.len());
+        for id in order {
             let Some(node) = self.nodes.get(id) else { continue };
             for value in node.input_values() {
-                if !made.contains(&value) {
+                if !made.contains(value) {
                     return Err(self.order_error(node, value));
                 }
             }
-            // Outputs kept as read define values too.
-            let opaque = node.outputs.iter().any(|output| matches!(output, NodeOutput::Opaque(_)));
-            if opaque {
-                let own = |value: &&Arc<Value>| matches!(value.source, ValueSource::Node { node, .. } if node == *id);
-                made.extend(self.values.values().filter(own).map(|value| value.id));
+            for value in by_opaque.get(&id).into_iter().flatten().copied().chain(node.output_values()) {
+                made.insert(value);
             }
-            made.extend(node.output_values());
             nodes.push(Arc::clone(node));
         }
-        if let Some(value) = self.outputs.iter().filter_map(GraphOutput::value).find(|value| !made.contains(value)) {
+        if let Some(value) = self.outputs.iter().filter_map(GraphOutput::value).find(|value| !made.contains(*value)) {
             let (node, value) = ("the graph's output".to_owned(), self.value_name(value));
             return Err(PatchError::Order { node, value, problem: "after it is removed" });
         }
-        let graph = Graph::new(nodes, self.values, self.inputs, self.outputs);
+        let graph = Graph::of_parts(nodes, self.values, self.inputs, self.outputs);
         Ok(Parts { graph, constants: self.constants, next_node: self.next_node, next_value: self.next_value })
     }
 
     fn order_error(&self, node: &Node, value: ValueId) -> PatchError {
-        let problem = if self.values.contains_key(&value) { "before it is made" } else { "after it is removed" };
-        let name = match self.values.get(&value) {
+        let problem = if self.values.contains(value) { "before it is made" } else { "after it is removed" };
+        let name = match self.values.get(value) {
             Some(value) => value.name.clone(),
             None => self.program.graph().value(value).map_or_else(|| value.to_string(), |value| value.name.clone()),
         };

@@ -89,7 +89,7 @@ impl Draft<'_> {
     fn shape_argument<'a>(&'a self, argument: &'a Argument) -> Option<ShapeArgument<'a>> {
         Some(match argument {
             Argument::Literal(literal) => ShapeArgument::Literal(literal),
-            Argument::Value(value) => match &self.values.get(value)?.kind {
+            Argument::Value(value) => match &self.values.get(*value)?.kind {
                 ValueKind::Tensor(meta) => ShapeArgument::Tensor(meta),
                 ValueKind::SymInt(dim) => ShapeArgument::Dim(dim),
                 ValueKind::Opaque => ShapeArgument::Unknown,

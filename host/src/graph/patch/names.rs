@@ -18,7 +18,7 @@ impl Draft<'_> {
         if number > 0 {
             name = format!("{base}_{number}");
         }
-        while BUILTINS.contains(&name.as_str()) || !self.names.insert(name.clone()) {
+        while BUILTINS.contains(&name.as_str()) || self.program.has_name(&name) || !self.names.insert(name.clone()) {
             number += 1;
             name = format!("{base}_{number}");
         }
@@ -30,11 +30,11 @@ impl Draft<'_> {
     pub(super) fn move_names(&mut self) {
         for (old, new) in std::mem::take(&mut self.taken_over) {
             // What was replaced twice passes its name on to the last.
-            if !self.outputs.iter().any(|output| output.value() == Some(new)) {
+            if !self.is_returned(new) {
                 continue;
             }
             let Some(before) = self.program.graph().value(old).map(|value| value.name.clone()) else { continue };
-            if self.values.contains_key(&old) {
+            if self.values.contains(old) {
                 let producer = self.producer(old);
                 let base = producer.as_ref().map_or("value", |node| alias::base_name(&node.op)).to_owned();
                 let name = self.new_name(&base);
@@ -45,14 +45,14 @@ impl Draft<'_> {
     }
 
     fn producer(&self, value: ValueId) -> Option<Arc<Node>> {
-        match self.values.get(&value)?.source {
-            ValueSource::Node { node, .. } => self.nodes.get(&node).map(Arc::clone),
+        match self.values.get(value)?.source {
+            ValueSource::Node { node, .. } => self.nodes.get(node).map(Arc::clone),
             _ => None,
         }
     }
 
     fn rename(&mut self, value: ValueId, name: &str) {
-        let Some(old) = self.values.get(&value).map(Arc::clone) else { return };
+        let Some(old) = self.values.get(value).map(Arc::clone) else { return };
         self.values.insert(value, Arc::new(Value { name: name.to_owned(), ..Value::clone(&old) }));
         if let Some(node) = self.producer(value).filter(|node| node.name == old.name) {
             self.nodes.insert(node.id, Arc::new(Node { name: name.to_owned(), ..Node::clone(&node) }));

@@ -1,9 +1,9 @@
 //! The difference between two programs, as an edit that leads from one to the other.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::program::AddedConstant;
+use super::super::table::{Id, Table};
 use super::super::{GraphOutput, Node, NodeId, Program, Value, ValueId};
 use super::PatchError;
 use super::apply::Draft;
@@ -50,25 +50,36 @@ fn restore<T: Clone + PartialEq>(list: &mut Vec<T>, change: &Change<T>, what: &s
     }
 }
 
-/// Entries of both maps that differ, as (in `from`, in `to`).
-fn differing<K: Copy + Ord + std::hash::Hash, V: PartialEq>(
-    from: &HashMap<K, Arc<V>>,
-    to: &HashMap<K, Arc<V>>,
-) -> Vec<(Arc<V>, Arc<V>)> {
-    let mut keys: Vec<K> = from.keys().copied().collect();
-    keys.sort_unstable();
-    keys.iter()
-        .filter_map(|key| Some((from.get(key)?, to.get(key)?)))
-        .filter(|(was, is)| !Arc::ptr_eq(was, is) && was != is)
-        .map(|(was, is)| (Arc::clone(was), Arc::clone(is)))
-        .collect()
+/// What differs between two tables.
+struct Difference<V> {
+    removed: Vec<Arc<V>>,
+    restored: Vec<Arc<V>>,
+    /// as (in `from`, in `to`)
+    changed: Vec<(Arc<V>, Arc<V>)>,
+}
+
+impl<V: PartialEq> Difference<V> {
+    fn between<K: Id>(from: &Table<K, Arc<V>>, to: &Table<K, Arc<V>>) -> Self {
+        let mut difference = Self { removed: Vec::new(), restored: Vec::new(), changed: Vec::new() };
+        for (was, is) in from.beside(to) {
+            match (was, is) {
+                (Some(was), Some(is)) if !Arc::ptr_eq(was, is) && was != is => {
+                    difference.changed.push((Arc::clone(was), Arc::clone(is)));
+                }
+                (Some(was), None) => difference.removed.push(Arc::clone(was)),
+                (None, Some(is)) => difference.restored.push(Arc::clone(is)),
+                _ => {}
+            }
+        }
+        difference
+    }
 }
 
 impl Undo {
     /// What leads from one program to another of the same origin.
     pub(super) fn between(from: &Program, to: &Program) -> Self {
         let (old, new) = (from.graph(), to.graph());
-        let by_id = |program: &Program| -> HashMap<NodeId, Arc<Node>> {
+        let by_id = |program: &Program| -> Table<NodeId, Arc<Node>> {
             program.graph().nodes().iter().map(|node| (node.id, Arc::clone(node))).collect()
         };
         let mut restored_nodes = Vec::new();
@@ -79,19 +90,14 @@ impl Undo {
             }
             follower = Some(node.id);
         }
-        let mut removed_values: Vec<ValueId> =
-            old.values.keys().copied().filter(|value| !new.values.contains_key(value)).collect();
-        removed_values.sort_unstable();
-        let mut restored_values: Vec<Arc<Value>> =
-            new.values.values().filter(|value| !old.values.contains_key(&value.id)).map(Arc::clone).collect();
-        restored_values.sort_unstable_by_key(|value| value.id);
+        let values = Difference::between(&old.values, &new.values);
         Self {
             removed_nodes: old.nodes().iter().map(|node| node.id).filter(|node| new.node(*node).is_none()).collect(),
             restored_nodes,
-            changed_nodes: differing(&by_id(from), &by_id(to)),
-            removed_values,
-            restored_values,
-            changed_values: differing(&old.values, &new.values),
+            changed_nodes: Difference::between(&by_id(from), &by_id(to)).changed,
+            removed_values: values.removed.iter().map(|value| value.id).collect(),
+            restored_values: values.restored,
+            changed_values: values.changed,
             inputs: change(&old.inputs, &new.inputs),
             outputs: change(&old.outputs, &new.outputs),
             constants: change(from.constants(), to.constants()),
@@ -100,34 +106,27 @@ impl Undo {
 
     pub(super) fn apply(&self, draft: &mut Draft<'_>) -> Result<(), PatchError> {
         for id in &self.removed_nodes {
-            if draft.nodes.remove(id).is_none() {
+            if draft.nodes.remove(*id).is_none() {
                 return Err(conflict(format!("node {id} is gone already")));
             }
         }
-        let removed: HashSet<NodeId> = self.removed_nodes.iter().copied().collect();
-        draft.order.retain(|id| !removed.contains(id));
         for (node, follower) in &self.restored_nodes {
-            let at = match follower {
-                None => draft.order.len(),
-                Some(follower) => draft
-                    .order
-                    .iter()
-                    .position(|id| id == follower)
-                    .ok_or_else(|| conflict(format!("node {follower}, which followed `{}`, is gone", node.name)))?,
-            };
-            draft.order.insert(at, node.id);
+            if let Some(follower) = follower.filter(|follower| !draft.nodes.contains(*follower)) {
+                return Err(conflict(format!("node {follower}, which followed `{}`, is gone", node.name)));
+            }
             if draft.nodes.insert(node.id, Arc::clone(node)).is_some() {
                 return Err(conflict(format!("node `{}` is there already", node.name)));
             }
+            draft.place_before(node.id, *follower);
         }
         for (expected, restored) in &self.changed_nodes {
-            match draft.nodes.get_mut(&expected.id) {
+            match draft.nodes.get_mut(expected.id) {
                 Some(node) if node == expected => *node = Arc::clone(restored),
                 _ => return Err(conflict(format!("node `{}` has changed since", expected.name))),
             }
         }
         for id in &self.removed_values {
-            if draft.values.remove(id).is_none() {
+            if draft.values.remove(*id).is_none() {
                 return Err(conflict(format!("value {id} is gone already")));
             }
         }
@@ -137,7 +136,7 @@ impl Undo {
             }
         }
         for (expected, restored) in &self.changed_values {
-            match draft.values.get_mut(&expected.id) {
+            match draft.values.get_mut(expected.id) {
                 Some(value) if value == expected => *value = Arc::clone(restored),
                 _ => return Err(conflict(format!("value `{}` has changed since", expected.name))),
             }

@@ -295,9 +295,38 @@ pub struct Site {
 }
 
 impl Site {
-    /// The same bytes for equal sites; part of the key under which a verdict may be kept.
+    /// The same bytes for equal sites, other bytes for different ones; part of the key under which a verdict
+    /// may be kept.
     pub fn canonical_bytes(&self) -> Vec<u8> {
-        // Plain data without maps: writing it cannot fail, and fields come in the order of the type.
-        serde_json::to_vec(self).unwrap_or_default()
+        let mut bytes = Vec::with_capacity(1 << 10);
+        self.write_canonical(&mut bytes);
+        bytes
+    }
+
+    /// Appends the canonical bytes: every field in the order of the type, lengths before contents.
+    pub(crate) fn write_canonical(&self, bytes: &mut Vec<u8>) {
+        // Plain data without maps, written to memory: nothing in it can fail.
+        let _ = postcard::serialize_with_flavor(self, Appended(bytes));
+    }
+}
+
+/// Bytes at the end of a vector.
+struct Appended<'v>(&'v mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Appended<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
     }
 }
