@@ -78,7 +78,7 @@ fn cold_warm_and_native_rules_propose_the_same_for_ten_thousand_nodes() {
     assert_eq!(native, cold, "the rules built for this machine");
 
     for found in cold.iter().filter(|found| !found.draft.is_empty()) {
-        let patch = found.draft.finish(&program, &mut ReferenceEvaluator).expect("a patch");
+        let patch = found.draft.finish(&program, &mut ReferenceEvaluator::default()).expect("a patch");
         let applied = program.apply(&patch).expect("it applies");
         let back = applied.program.apply(&applied.inverse).expect("it is taken back").program;
         assert_eq!(back.fingerprint(), program.fingerprint());

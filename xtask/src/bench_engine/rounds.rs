@@ -43,7 +43,7 @@ pub(super) fn round(program: &Program, rules: &[Rule]) -> Result<Round, String> 
         if found.draft.is_empty() {
             continue;
         }
-        let patch = found.draft.finish(program, &mut ReferenceEvaluator).map_err(|error| error.to_string())?;
+        let patch = found.draft.finish(program, &mut ReferenceEvaluator::default()).map_err(|error| error.to_string())?;
         current = current.apply(&patch).map_err(|error| error.to_string())?.program;
     }
     std::hint::black_box(current);
