@@ -52,8 +52,8 @@ pub(super) struct Page {
     pub(super) graphs: Vec<GraphRow>,
     pub(super) native: Option<Times>,
     pub(super) site_count: usize,
-    /// torch's version, and its times
-    pub(super) fx: Option<(String, Times)>,
+    /// torch's version, its times, how many places it changed, and how many the rules changed
+    pub(super) fx: Option<(String, Times, usize, usize)>,
 }
 
 impl Page {
@@ -104,12 +104,13 @@ impl Page {
                 self.site_count
             );
         }
-        if let Some((torch, fx)) = &self.fx {
+        if let Some((torch, fx, places, ours)) = &self.fx {
             let _ = writeln!(
                 page,
                 "\n## torch.fx\n\n`replace_pattern_with_filters` of torch {torch} with one pattern for each kind of edit \
                  (`bench/fx_rewriter.py`) makes the same edits in a graph of 10,000 nodes of the same operators in {} ms \
-                 (median {}, {} repetitions, thread time, one thread).",
+                 (median {}, {} repetitions, thread time, one thread). It changes {places} places; \
+                 the rules change {ours}.",
                 digits(fx.least() * 1e3),
                 digits(fx.median() * 1e3),
                 fx.count()

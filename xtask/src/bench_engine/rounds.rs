@@ -30,7 +30,7 @@ pub(super) struct Round {
 }
 
 /// Matching, asking and rewriting with all rules, as a round of `optimize` does it: all rules are asked about
-/// the same program, and what they propose is applied one rule after the other.
+/// the same program, and what they propose is applied on top of each other where it goes together.
 pub(super) fn round(program: &Program, rules: &[Rule]) -> Result<Round, String> {
     let facts = Facts::default();
     let index = Index::new(program, &facts);
@@ -43,8 +43,13 @@ pub(super) fn round(program: &Program, rules: &[Rule]) -> Result<Round, String> 
         if found.draft.is_empty() {
             continue;
         }
-        let patch = found.draft.finish(program, &mut ReferenceEvaluator::default()).map_err(|error| error.to_string())?;
-        current = current.apply(&patch).map_err(|error| error.to_string())?.program;
+        let patch =
+            found.draft.finish(program, &mut ReferenceEvaluator::default()).map_err(|error| error.to_string())?;
+        // What does not apply on top of the other rules' repairs is tried by itself.
+        current = match current.apply(&patch) {
+            Ok(applied) => applied.program,
+            Err(_) => program.apply(&patch).map_err(|error| error.to_string())?.program,
+        };
     }
     std::hint::black_box(current);
     Ok(result)
