@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arbitrary::Unstructured;
 use delegate_doctor::gates::site_equivalence::{Budget, Task, judge};
@@ -47,7 +47,7 @@ pub(super) fn everything(program: &Program) -> Manifest {
 
 /// Bytes as a rewrite of some place of some program.
 pub fn rewrite(data: &[u8]) {
-    static SITES: OnceLock<Vec<(Program, Vec<Match>)>> = OnceLock::new();
+    static SITES: OnceLock<Vec<(Program, Vec<Arc<Match>>)>> = OnceLock::new();
     let programs = SITES.get_or_init(|| {
         let sites = |program: Program| {
             let facts = Facts::default();
