@@ -19,7 +19,7 @@ use crate::registry;
 use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
 use crate::sandbox::contract::{Numerics, Stability};
-use crate::sandbox::{Helper, Limits, Options, Rule, Sandbox};
+use crate::sandbox::{self, Helper, Limits, Options, Rule, Sandbox, Tier, inspect_tier};
 use crate::settings::OptimizeSettings;
 use crate::torch_operators::TorchOperators;
 use crate::workbench::Workbench;
@@ -104,6 +104,42 @@ pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The sandbox of the many, and the one of script rules.
+struct Sandboxes {
+    compiled: Sandbox,
+    script: Sandbox,
+}
+
+impl Sandboxes {
+    fn new(settings: &OptimizeSettings) -> Result<Self, Error> {
+        let with = |limits: Limits| {
+            let cache = Some(settings.common.folders.compiled_rules());
+            Ok::<_, Error>(Sandbox::new(Options { limits, cache, helper: Helper::current()? })?)
+        };
+        Ok(Self { compiled: with(Tier::Compiled.limits())?, script: with(Tier::Script.limits())? })
+    }
+
+    /// Loads a rule in the sandbox of its tier; why it cannot be used, in words.
+    fn load(&self, label: &str, bytes: &[u8], script: bool, progress: &dyn Progress) -> Result<Rule, String> {
+        let words = |error: sandbox::Error| error.to_string();
+        match inspect_tier(bytes) {
+            Ok((_, Tier::Script)) if !script => Err(format!(
+                "rule {label}: it is a script rule of {} bytes, which takes part only with `--script-rules`, or \
+                 `script-rules = true` under `[optimize]` in the project file",
+                bytes.len()
+            )),
+            Ok((_, Tier::Script)) => {
+                let step = progress.step(&format!("Loading the script rule `{label}`; the first time, it is compiled"));
+                let rule = self.script.load(label, bytes).map_err(words)?;
+                step.done(&format!("Loaded the script rule {}", rule.name()));
+                Ok(rule)
+            }
+            // What belongs to no tier is refused here.
+            Ok((_, Tier::Compiled)) | Err(_) => self.compiled.load(label, bytes).map_err(words),
+        }
+    }
+}
+
 /// Loads the bundled rules and those of the folders that the user named, as far as the user wants them.
 /// A rule that cannot be loaded is a failure of that rule, not of the run.
 ///
@@ -114,15 +150,11 @@ pub(crate) fn load_rules(
     clock: &Clock,
     progress: &dyn Progress,
 ) -> Result<RuleSet, Error> {
-    let sandbox = Sandbox::new(Options {
-        limits: Limits::standard(),
-        cache: Some(settings.common.folders.compiled_rules()),
-        helper: Helper::current()?,
-    })?;
+    let sandboxes = Sandboxes::new(settings)?;
     let mut set = RuleSet::default();
     let mut known: Vec<String> = Vec::new();
     let mut add = |set: &mut RuleSet, label: &str, bytes: &[u8], unsigned: bool| match clock
-        .child(|| sandbox.load(label, bytes))
+        .child(|| sandboxes.load(label, bytes, settings.rules.script, progress))
     {
         Ok(rule) => {
             known.push(rule.id().to_owned());
@@ -139,8 +171,8 @@ pub(crate) fn load_rules(
             }
         }
         Err(error) => {
-            progress.warning(&error.to_string());
-            set.failures.push(error.to_string());
+            progress.warning(&error);
+            set.failures.push(error);
         }
     };
     for component in registry::bundled()? {

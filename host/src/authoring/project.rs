@@ -167,7 +167,11 @@ impl Project {
             Language::Python => python::build(self, progress)?,
             Language::Js => javascript::build(self, progress)?,
         };
-        step.update("loading it in the sandbox");
+        step.update(if self.file.language.is_script() {
+            "compiling it for the sandbox, which takes a while"
+        } else {
+            "loading it in the sandbox"
+        });
         let (component, manifest) = described(sandbox, &self.file.id, component, &tools)?;
         let version = self.file.version.as_ref().map(ToString::to_string);
         for (what, file, rule) in

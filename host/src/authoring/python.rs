@@ -59,11 +59,39 @@ pub(super) fn build(project: &Project, progress: &dyn Progress) -> Result<(Vec<u
         .env("VIRTUAL_ENV", &tools)
         // Caches beside the sources would be read by the next build.
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("RUST_BACKTRACE", "0")
         .args(["--wit-path", "sdk/wit", "--world", WORLD, "--quiet", "componentize", "--stub-wasi"])
         .args(["--python-path", ".", "--python-path", "sdk", "--output"])
         .arg(&output)
         .arg("component");
-    TOOL.build(&project.folder, command)?;
+    TOOL.build(&project.folder, command).map_err(|error| match error {
+        Error::Build { folder, output } => Error::Build { folder, output: readable(&output) },
+        error => error,
+    })?;
     let component = fs_err::read(&output)?;
     Ok((component, Tools { sdk: format!("{} with {}", project.sdk("rule-sdk-python"), TOOL.title()) }))
+}
+
+/// What the interpreter inside of the component said, without the one outside and with the rule's own paths.
+fn readable(output: &str) -> String {
+    let inner = output.split_once("AssertionError: ").map_or(output, |(_, inner)| inner);
+    let inner = inner.split_once("\nCaused by:").map_or(inner, |(said, _)| said);
+    // The folders of `--python-path` by their numbers.
+    inner.replace("File \"/0/", "File \"").replace("File \"/1/", "File \"sdk/").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_traceback_is_the_rules_own() {
+        let said = "Traceback (most recent call last):\n  File \"/x/bin/componentize-py\", line 8\n    sys.exit()\n\
+                    AssertionError: Traceback (most recent call last):\n  File \"/1/component.py\", line 5\n  \
+                    File \"/0/rule.py\", line 24\nValueError: no\n\n\nCaused by:\n    ValueError: no\n";
+        let expected = "Traceback (most recent call last):\n  File \"sdk/component.py\", line 5\n  \
+                        File \"rule.py\", line 24\nValueError: no";
+        assert_eq!(readable(said), expected);
+        assert_eq!(readable("killed\n"), "killed");
+    }
 }

@@ -57,6 +57,8 @@ pub fn validate(task: &Validation<'_>, progress: &dyn Progress) -> Result<(Evide
                 folders: vec![rules.clone()],
                 only: vec![task.rule.manifest.id.to_lowercase()],
                 skip: Vec::new(),
+                // It was named.
+                script: true,
             },
             ..task.settings.clone()
         };

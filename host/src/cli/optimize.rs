@@ -68,6 +68,10 @@ pub(super) struct Arguments {
     /// Also load the rule components (`*.wasm`) of this folder, for development; they are labelled unsigned
     #[arg(long, value_name = "DIR", help_heading = "Rules")]
     rules: Vec<PathBuf>,
+    /// Also rules in Python and JavaScript, which bring an interpreter along: they are slow to load and may use
+    /// more of this machine than others
+    #[arg(long, help_heading = "Rules")]
+    script_rules: bool,
 
     /// Smallest speed-up worth keeping, as old time over new time; the lower end of its interval counts
     /// [default: 1.02]
@@ -140,6 +144,7 @@ impl Arguments {
             rules: self.rules,
             only: self.only,
             skip: self.skip,
+            script_rules: self.script_rules,
             max_rounds: self.max_rounds,
             max_seconds: self.max_seconds,
             min_gain: self.min_gain,

@@ -41,6 +41,55 @@ pub fn newest_contract() -> String {
     CONTRACTS.last().map_or_else(String::new, |one| format!("{}.{}", one.major, one.minor))
 }
 
+/// How the names of SDKs begin whose rules bring an interpreter along.
+const SCRIPT_SDKS: [&str; 2] = ["rule-sdk-python ", "rule-sdk-js "];
+
+/// What a component needs to be loaded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// [`Limits::standard`]: rules in a compiled language
+    Compiled,
+    /// [`Limits::script`]: rules that bring an interpreter along
+    Script,
+}
+
+impl Tier {
+    /// `compiled` or `script`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compiled => "compiled",
+            Self::Script => "script",
+        }
+    }
+
+    /// The limits that go with it.
+    pub fn limits(self) -> Limits {
+        match self {
+            Self::Compiled => Limits::standard(),
+            Self::Script => Limits::script(),
+        }
+    }
+}
+
+/// Looks at a component and says which tier it belongs to: script when an SDK for scripts made it, or when
+/// it is too large for anything else.
+///
+/// # Errors
+/// What [`inspect`] says when it belongs to none.
+pub fn inspect_tier(bytes: &[u8]) -> Result<(Inspection, Tier), Finding> {
+    match inspect(bytes, &Limits::standard()) {
+        Ok(inspection) => {
+            let is_script =
+                inspection.sdk.as_ref().is_some_and(|sdk| SCRIPT_SDKS.iter().any(|name| sdk.starts_with(name)));
+            Ok((inspection, if is_script { Tier::Script } else { Tier::Compiled }))
+        }
+        Err(finding) => match inspect(bytes, &Limits::script()) {
+            Ok(inspection) => Ok((inspection, Tier::Script)),
+            Err(_) => Err(finding),
+        },
+    }
+}
+
 /// What the bytes say without being run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inspection {
@@ -66,6 +115,36 @@ pub struct Inspection {
     pub type_imports: Vec<String>,
     /// other exports, which are ignored
     pub other_exports: Vec<String>,
+}
+
+/// Lower-case hex SHA-256 of what is compiled: the header and every section but the custom ones, which only say
+/// something about the component.
+pub(super) fn code_sha256(component: &[u8]) -> String {
+    use sha2::Digest as _;
+    let mut hash = sha2::Sha256::new();
+    let (header, mut rest) = component.split_at_checked(8).unwrap_or((component, &[]));
+    hash.update(header);
+    while let Some((section, after)) = first_section(rest) {
+        if section.first() != Some(&0) {
+            hash.update(section);
+        }
+        rest = after;
+    }
+    // Empty unless the bytes are no component.
+    hash.update(rest);
+    hex::encode(hash.finalize())
+}
+
+/// A section with its id and length, and what comes after it.
+fn first_section(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut length = 0_usize;
+    for (place, &byte) in bytes.iter().enumerate().skip(1).take(5) {
+        length |= usize::from(byte & 0x7f) << (7 * (place - 1));
+        if byte & 0x80 == 0 {
+            return bytes.split_at_checked((place + 1).checked_add(length)?);
+        }
+    }
+    None
 }
 
 /// Why the bytes are no rule for this host.
@@ -272,5 +351,31 @@ impl Outline {
             }
         };
         Err((Class::ContractVersion, reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn custom_sections_do_not_change_what_is_compiled_and_others_do() {
+        let section = |id: u8, content: &[u8]| {
+            let length = u8::try_from(content.len()).expect("short");
+            [&[id, length], content].concat()
+        };
+        let header = wat::parse_str("(component)").expect("component");
+        let join = |sections: &[Vec<u8>]| [header.clone(), sections.concat()].concat();
+        let (code, other, about) = (section(1, b"code"), section(1, b"CODE"), section(0, b"\x01aabout"));
+        let plain = code_sha256(&join(std::slice::from_ref(&code)));
+        assert_eq!(plain, code_sha256(&join(&[code.clone(), about.clone()])));
+        assert_eq!(plain, code_sha256(&join(&[about.clone(), code.clone()])));
+        assert_ne!(plain, code_sha256(&join(std::slice::from_ref(&other))));
+        assert_ne!(plain, code_sha256(&join(&[code.clone(), other])));
+        // What is cut short is still told apart.
+        let whole = join(&[code, about]);
+        let cut = whole.get(..whole.len() - 1).expect("shorter");
+        assert_ne!(code_sha256(cut), plain);
+        assert_ne!(code_sha256(b""), code_sha256(b"\0"));
     }
 }

@@ -40,7 +40,7 @@ use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
 pub use compile::Helper;
-pub use component::{Inspection, inspect};
+pub use component::{Inspection, Tier, inspect, inspect_tier};
 pub use engine::CONFIGURATION;
 pub use error::{Class, Error, printable};
 pub use limits::{AnswerLimits, EPOCH_TICK, Limits, THREAD_STACK, WASM_STACK};
@@ -106,7 +106,7 @@ impl Sandbox {
         let failed = |(class, reason): Failure| Error::new(label, class, reason);
         let limits = &self.options.limits;
         let inspection = inspect(bytes, limits).map_err(failed)?;
-        let pre = self.callable(&inspection, bytes).map_err(failed)?;
+        let pre = self.callable(bytes).map_err(failed)?;
         let exports = Exports::find(pre.component(), &inspection.interface)
             .map_err(|missing| failed((Class::ContractVersion, format!("it does not export {missing}"))))?;
 
@@ -138,8 +138,8 @@ impl Sandbox {
     }
 
     /// From bytes, or from the code that an earlier load kept.
-    fn callable(&self, inspection: &Inspection, bytes: &[u8]) -> Result<InstancePre<Meter>, Failure> {
-        let key = self.cache_key(&inspection.sha256);
+    fn callable(&self, bytes: &[u8]) -> Result<InstancePre<Meter>, Failure> {
+        let key = self.cache_key(&component::code_sha256(bytes));
         let kept = self.cache.get(&key).and_then(|code| trusted_code::load(&self.engine, &code).ok());
         let component = match kept {
             Some(component) => component,

@@ -104,6 +104,8 @@ pub struct RuleChoice {
     pub only: Vec<String>,
     /// not these rule ids, in lower case
     pub skip: Vec<String>,
+    /// rules that bring an interpreter along take part
+    pub script: bool,
 }
 
 impl RuleChoice {
@@ -161,6 +163,8 @@ pub struct OptimizeArguments {
     pub only: Vec<String>,
     /// `--skip`
     pub skip: Vec<String>,
+    /// `--script-rules`
+    pub script_rules: bool,
     /// `--max-rounds`
     pub max_rounds: Option<u32>,
     /// `--max-seconds`
@@ -292,6 +296,9 @@ impl OptimizeSettings {
                 settings.insert(name.to_owned(), list.join(" "));
             }
         }
+        if self.rules.script {
+            settings.insert("script-rules".to_owned(), "true".to_owned());
+        }
         settings
     }
 
@@ -367,6 +374,7 @@ impl OptimizeSettings {
                 folders: if arguments.rules.is_empty() { project.rules() } else { arguments.rules },
                 only: first(arguments.only, &file.only),
                 skip: first(arguments.skip, &file.skip),
+                script: arguments.script_rules || file.script_rules.unwrap_or(false),
             },
             limits: Limits {
                 max_rounds: count("max-rounds", arguments.max_rounds.or(file.max_rounds))?
@@ -519,8 +527,11 @@ mod tests {
 
     #[test]
     fn rules_are_chosen_without_regard_to_case() {
-        let choice =
-            RuleChoice { only: vec!["dd-001".into(), "DD-002".into()], skip: vec!["dd-002".into()], folders: vec![] };
+        let choice = RuleChoice {
+            only: vec!["dd-001".into(), "DD-002".into()],
+            skip: vec!["dd-002".into()],
+            ..RuleChoice::default()
+        };
         assert!(choice.includes("DD-001", false));
         assert!(choice.includes("DD-001", true), "a preview rule that is named takes part");
         assert!(!choice.includes("DD-002", false));

@@ -51,6 +51,8 @@ pub struct OptimizeTable {
     pub only: Vec<String>,
     /// not these rules
     pub skip: Vec<String>,
+    /// rules that bring an interpreter along take part
+    pub script_rules: Option<bool>,
     /// accepted repairs after which the run stops
     pub max_rounds: Option<u32>,
     /// no new candidate after this much wall time
@@ -77,6 +79,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("optimize.threads", "like `--threads`"),
     ("optimize.only", "list of rule ids, like `--only`"),
     ("optimize.skip", "list of rule ids, like `--skip`"),
+    ("optimize.script-rules", "true or false, like `--script-rules`"),
     ("optimize.max-rounds", "like `--max-rounds`"),
     ("optimize.max-seconds", "like `--max-seconds`"),
     ("optimize.min-gain", "like `--min-gain`"),

@@ -9,7 +9,7 @@ use super::{Context, Format, read_component};
 use crate::output::{Exit, Failure, style, styled};
 use crate::report::figures::{self, counted};
 use crate::sandbox::contract::{Manifest, Numerics, Stability};
-use crate::sandbox::{Inspection, Limits, inspect};
+use crate::sandbox::{Inspection, inspect_tier};
 
 /// Look at a component without running it
 #[derive(Debug, clap::Args)]
@@ -58,13 +58,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         Failure::new(format!("`{}` is no rule for this version: {reason}", arguments.file.display()))
             .hint("Build it with `delegate-doctor rules build`, or ask its author for another version")
     };
-    let (inspection, tier) = match inspect(&bytes, &Limits::standard()) {
-        Ok(inspection) => (inspection, "compiled"),
-        Err((_, reason)) => match inspect(&bytes, &Limits::script()) {
-            Ok(inspection) => (inspection, "script"),
-            Err(_) => return Err(refused(reason)),
-        },
-    };
+    let (inspection, tier) = inspect_tier(&bytes).map_err(|(_, reason)| refused(reason))?;
+    let tier = tier.name();
     let printer = &context.printer;
     let written = match arguments.format {
         Format::Text => printer.data(&text(&inspection, tier)),

@@ -15,7 +15,7 @@ use clap::Subcommand;
 use super::{Context, Format};
 use crate::authoring::{Built, Project};
 use crate::output::{Exit, Failure};
-use crate::sandbox::{Helper, Limits, Options, Sandbox};
+use crate::sandbox::{Helper, Limits, Options, Sandbox, inspect_tier};
 
 /// Work with repair rules
 #[derive(Debug, clap::Args)]
@@ -77,8 +77,9 @@ impl Named {
             let built = project.build(&sandbox(context, limits.clone())?, &progress)?;
             return Ok(Self { built, limits });
         }
-        let limits = Limits::standard();
         let component = read_component(path)?;
+        // What is no rule at all is refused below, under the limits of the many.
+        let limits = inspect_tier(&component).map_or_else(|_| Limits::standard(), |(_, tier)| tier.limits());
         let rule = sandbox(context, limits.clone())?.load(&path.display().to_string(), &component)?;
         let built = Built { manifest: rule.manifest().clone(), component, path: path.to_path_buf() };
         Ok(Self { built, limits })

@@ -1,7 +1,5 @@
 """What the host calls: hands a site to `rule.examine` and an answer back, whatever happens in between."""
 
-import traceback
-
 import rule
 from componentize_py_types import Err
 from rule_sdk import Decline, Fault, Rewrite
@@ -31,8 +29,11 @@ class Rule(exports.Rule):
 
 def told(problem: Exception) -> str:
     """What was raised, with the line of the rule that it came from."""
-    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if "rule_sdk" not in frame.filename]
-    own = [frame for frame in frames if frame.filename.endswith("rule.py")]
-    place = f"rule.py:{own[-1].lineno}: " if own else ""
+    # The module `traceback` would read the sources, and there are no files.
+    place, step = "", problem.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals.get("__name__") == "rule":
+            place = f"rule.py:{step.tb_lineno}: "
+        step = step.tb_next
     kind = "" if isinstance(problem, Fault) else f"{type(problem).__name__}: "
     return f"{place}{kind}{problem}"
