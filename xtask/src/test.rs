@@ -35,16 +35,21 @@ pub(crate) fn test() -> Result {
     Ok(())
 }
 
-/// The browser that looks at reports. Installed where that is possible without asking; its test says what
-/// is missing elsewhere.
+/// The browser that looks at reports and the tools that rules in C and JavaScript are built with. Installed
+/// where that is possible without asking; the tests that need them say what is missing elsewhere.
 fn system_packages() -> Result {
+    const PACKAGES: [(&str, &str); 5] =
+        [("chromium", "chromium"), ("clang", "clang"), ("wasm-ld", "lld"), ("node", "nodejs"), ("npm", "npm")];
     let found =
         |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if found("chromium") {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(program, _)| !found(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() || !found("apt-get") {
-        eprintln!("    chromium is missing and cannot be installed by this user; its tests will say so");
+        eprintln!("    missing, and not to be installed by this user: {}", missing.join(", "));
+        eprintln!("    tests that need them will say so");
         return Ok(());
     }
     let apt = |arguments: &[&str]| {
@@ -55,7 +60,7 @@ fn system_packages() -> Result {
             .stdout(Stdio::null()))
     };
     apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", "chromium"])
+    apt(&[&["install", "-y", "--no-install-recommends"], missing.as_slice()].concat())
 }
 
 /// The interpreter of the managed environment in the repository's cache, created when it is missing.

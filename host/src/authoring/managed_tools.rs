@@ -44,11 +44,6 @@ impl ManagedTool {
         format!("{} {}", self.name, self.version)
     }
 
-    /// Where it is, or is going to be.
-    pub fn folder(&self, data: &Path) -> PathBuf {
-        data.join("tools").join(format!("{}-{}", self.name, self.version))
-    }
-
     /// Gives its folder, after `install` has filled it where it was not there.
     pub fn ensure(
         &self,
@@ -56,13 +51,15 @@ impl ManagedTool {
         progress: &dyn Progress,
         install: &dyn Fn(&Path, &dyn Step) -> Result<(), Error>,
     ) -> Result<PathBuf, Error> {
-        let folder = self.folder(data);
+        // What is installed notes where it is, so links are followed first.
+        fs::create_dir_all(data.join("tools"))?;
+        let tools = fs::canonicalize(data.join("tools"))?;
+        let folder = tools.join(format!("{}-{}", self.name, self.version));
         let marker = folder.join(MARKER);
         if marker.is_file() {
             return Ok(folder);
         }
-        fs::create_dir_all(folder.parent().unwrap_or(data))?;
-        let lock_path = data.join("tools").join(format!("{}-{}.lock", self.name, self.version));
+        let lock_path = tools.join(format!("{}-{}.lock", self.name, self.version));
         let lock = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path)?;
         let mut told = false;
         loop {
@@ -185,6 +182,7 @@ mod tests {
         let works = |folder: &Path, _: &dyn Step| Ok(fs::write(folder.join("here"), "")?);
         let folder = TOOL.ensure(data.path(), &Silent, &works).expect("installed");
         assert!(folder.join("here").is_file());
+        assert!(folder.ends_with("tools/no-such-tool-1.0.0"), "{}", folder.display());
         assert_eq!(TOOL.ensure(data.path(), &Silent, &fails).expect("it is there"), folder);
     }
 
