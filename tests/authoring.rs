@@ -4,13 +4,13 @@ use std::path::Path;
 
 use dd_tests::{Ran, Sandbox, python, workspace};
 
-/// The binary with cargo's own folders, so that crates that are there already need no network.
+/// The binary in the environment of this process, so that cargo and its crates are those that build the tests.
 fn author<const N: usize>(sandbox: &Sandbox, arguments: [&str; N]) -> Ran {
     let mut command = sandbox.command(arguments);
-    for name in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO", "RUSTC"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
+    let own = ["DELEGATE_DOCTOR_HOME", "DELEGATE_DOCTOR_PYTHON", "TMPDIR", "INSTA_UPDATE"];
+    command.envs(std::env::vars_os().filter(|(name, _)| !own.iter().any(|kept| name == kept)));
+    for name in ["CARGO_ENCODED_RUSTFLAGS", "CARGO_MANIFEST_DIR", "RUSTFLAGS"] {
+        command.env_remove(name);
     }
     // Builds of rules are shared between tests and runs.
     command.env("CARGO_TARGET_DIR", workspace().join("target/authored"));
@@ -99,6 +99,7 @@ fn what_is_wrong_with_a_rule_is_told() {
     edit(&folder.join("src/lib.rs"), "mul.flout", "mul.float");
 
     // Another id than the project file's.
+    fs_err::remove_dir_all(folder.join("build")).expect("made by the first test run");
     edit(&folder.join("rule.toml"), "id = \"times-one\"", "id = \"times-two\"");
     let ran = author(&sandbox, ["rules", "build", "times-one"]);
     assert_eq!(ran.code(), 2);

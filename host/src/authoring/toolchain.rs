@@ -43,7 +43,8 @@ fn missing(program: &str) -> Error {
 /// Runs a tool to its end and gives what it wrote to stdout.
 pub(super) fn output(command: &mut Command, missing: impl FnOnce() -> Error) -> Result<String, Error> {
     let tool = command.get_program().to_string_lossy().into_owned();
-    let output = match command.output() {
+    // A build uses the toolchain that is there; it never changes it behind the user's back.
+    let output = match command.env("RUSTUP_AUTO_INSTALL", "0").output() {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
         Err(error) => return Err(Error::Tool { tool, why: error.to_string() }),
