@@ -20,7 +20,7 @@ fn both_binaries_compile_a_component_and_refuse_what_is_none() {
     for name in ["delegate-doctor", "dd"] {
         let output = sandbox.work().join(name);
         let mut input = serde_json::to_vec(&serde_json::json!({
-            "output": output, "address_space": 4_u64 << 30, "cpu_seconds": 60,
+            "output": output, "address_space": 4_u64 << 30, "cpu_seconds": 60, "code_bytes": 64_u64 << 20,
         }))
         .expect("JSON");
         input.push(b'\n');

@@ -15,17 +15,35 @@ fn with_run(name: &str, folder: &str) -> Sandbox {
     sandbox
 }
 
+/// The record of a finished run of a model file.
+fn record(sandbox: &Sandbox, folder: &str, model: &str) {
+    let record = serde_json::json!({
+        "version": 1, "tool": "0.1.0", "model": model, "source": sandbox.work().join(model), "command": [],
+        "created": "2026-11-29T12:00:00Z", "state": "finished",
+    });
+    sandbox.write(&format!("{folder}/run.json"), record.to_string());
+}
+
 #[test]
 fn a_run_is_found_by_its_folder_its_report_and_its_model() {
     let sandbox = with_run("accepted", "delegate-doctor-runs/net-2");
+    sandbox.write("some/where/net.py", "");
+    sandbox.write("else/where/net.py", "");
+    for (number, model) in
+        [(1, "some/where/net.py"), (2, "some/where/net.py"), (3, "some/where/net.py"), (4, "else/where/net.py")]
+    {
+        record(&sandbox, &format!("delegate-doctor-runs/net-{number}"), model);
+    }
     sandbox.write("delegate-doctor-runs/net-1/report.json", "{}");
-    sandbox.write("delegate-doctor-runs/net-3/run.json", "{}");
+    sandbox.write("delegate-doctor-runs/net-4/report.json", "{}");
     sandbox.write("delegate-doctor-runs/net-10x/report.json", "{}");
     let show = |typed: &str| sandbox.run(["report", typed]).good().stdout;
     let by_folder = show("delegate-doctor-runs/net-2");
     assert!(by_folder.contains("REPAIRS_ACCEPTED"), "{by_folder}");
     assert_eq!(by_folder, show("delegate-doctor-runs/net-2/report.json"));
-    assert_eq!(by_folder, show("some/where/net.py"), "the newest run with a report");
+    assert_eq!(by_folder, show("some/where/net.py"), "the newest run of this model with a report");
+    let ran = sandbox.run(["report", "nowhere/net.py"]);
+    assert_eq!((ran.code(), ran.stdout.as_str()), (2, ""), "another file of the same name has its own runs");
 }
 
 #[test]
@@ -106,6 +124,8 @@ fn runs_that_cannot_be_shown_are_told_apart() {
 fn the_project_file_says_where_runs_are() {
     let sandbox = with_run("accepted", "results/net-7");
     sandbox.write("delegate-doctor.toml", "runs = 'results'\n");
+    sandbox.write("net.py", "");
+    record(&sandbox, "results/net-7", "net.py");
     sandbox.run(["report", "net.py"]).good();
 }
 
