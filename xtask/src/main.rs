@@ -3,8 +3,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
 mod bench_engine;
+mod bench_languages;
 mod bench_models;
 mod bench_overhead;
+mod c_bindings;
 mod docs;
 mod fuzz;
 mod rules;
@@ -45,6 +47,12 @@ enum Chore {
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+    /// Write the bindings of the contract for rules in C
+    CBindings {
+        /// Compare instead of writing
+        #[arg(long)]
+        check: bool,
+    },
     /// Build the rules into components and put them into `registry/`
     Rules {
         /// Compare with what `registry/` holds instead of writing
@@ -68,6 +76,8 @@ enum Bench {
     },
     /// What matching, the sandbox and rewriting cost; writes `docs/engine.md`
     Engine,
+    /// The rules under `rules/examples/`; writes their READMEs
+    Languages,
     /// What the tool costs beside export, lowering and runs
     Overhead,
 }
@@ -86,6 +96,8 @@ fn main() -> ExitCode {
             bench_models::bench(&names, table_only).map_err(Into::into)
         }
         Chore::Bench(Bench::Engine) => bench_engine::bench().map_err(Into::into),
+        Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
+        Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {

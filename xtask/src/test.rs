@@ -13,10 +13,11 @@ type Step = (&'static str, fn() -> Result);
 
 /// Runs every check in order and stops at the first failure.
 pub(crate) fn test() -> Result {
-    let steps: [Step; 7] = [
+    let steps: [Step; 8] = [
         ("system packages", system_packages),
         ("format", || run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || run(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
+        ("C bindings", || crate::c_bindings::c_bindings(true)),
         ("rules", || crate::rules::command(true, true).map_err(|error| error.to_string())),
         ("Python environment and runner", || python().map(drop)),
         ("tests", tests),

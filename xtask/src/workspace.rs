@@ -39,3 +39,12 @@ fn show(command: &Command) -> String {
     }
     text
 }
+
+/// The kind of processor and how many of them.
+pub(crate) fn machine() -> String {
+    let text = fs_err::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{}, {cores} cores, {}", model.unwrap_or("an unnamed processor"), std::env::consts::ARCH)
+}

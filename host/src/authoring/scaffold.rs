@@ -238,6 +238,35 @@ mod tests {
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
+    /// `rules/examples/` shows what is made here, with a README of its own.
+    #[test]
+    fn the_examples_are_what_is_made() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("root").join("rules/examples");
+        let top = tempfile::tempdir().expect("temporary folder");
+        for language in [Language::C, Language::Python, Language::Js] {
+            let name = format!("times-one-{}", language.name());
+            create(&New { language, ..new(top.path(), &name) }).expect("made");
+            let mut folders = vec![PathBuf::from(&name)];
+            let mut files = 0;
+            while let Some(folder) = folders.pop() {
+                for entry in fs::read_dir(top.path().join(&folder)).expect("list") {
+                    let entry = entry.expect("entry");
+                    let path = folder.join(entry.file_name());
+                    if entry.path().is_dir() {
+                        folders.push(path);
+                    } else if !path.ends_with("README.md") {
+                        let made = fs::read_to_string(entry.path()).expect("text");
+                        assert!(!made.contains("__ID__") && !made.contains("__SDK"), "{}", path.display());
+                        let shown = fs::read_to_string(examples.join(&path)).unwrap_or_else(|error| panic!("{error}"));
+                        assert_eq!(made, shown, "{}", path.display());
+                        files += 1;
+                    }
+                }
+            }
+            assert!(files > 8, "{name} has {files} files");
+        }
+    }
+
     #[test]
     fn names_that_cannot_be_ids_are_told() {
         let top = tempfile::tempdir().expect("temporary folder");

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::clock::Times;
+use crate::workspace::machine;
 
 /// A figure and its limit.
 pub(super) struct Figure {
@@ -126,13 +127,4 @@ fn digits(number: f64) -> String {
     let magnitude = number.abs().max(1e-9).log10().floor();
     let decimals = (2.0 - magnitude).clamp(0.0, 4.0) as usize;
     format!("{number:.decimals$}")
-}
-
-/// The kind of processor and how many of them.
-fn machine() -> String {
-    let text = fs_err::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{}, {cores} cores, {}", model.unwrap_or("an unnamed processor"), std::env::consts::ARCH)
 }
