@@ -82,7 +82,7 @@ fn two_runs_do_not_share_a_folder() {
     interrupted(first);
     assert_eq!(state(&sandbox.work().join("run")), "running");
     let ran = sandbox.run(["report", "run"]);
-    told("unfinished", &ran, &Expected { words: &["did not come as far"], hint: "optimize net.py --resume=run`" });
+    told("unfinished", &ran, &Expected { words: &["did not come as far"], hint: "--resume=run`" });
     let ran = sandbox.run(["optimize", "net.py", "--resume=run", "--seed", "5", "--skip", "dd-001"]);
     let words = &["`run` was begun with other settings: `seed` was `0`, now `5`, `skip` was not set, now `dd-001`"];
     told("other settings", &ran, &Expected { words, hint: "with the settings it was begun with" });
