@@ -18,9 +18,9 @@ pub const FILE: &str = "evidence.json";
 /// Evidence for or against a rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// [`SCHEMA`]
+    /// the name of the kind: `delegate-doctor/evidence`
     pub schema: String,
-    /// [`VERSION`]
+    /// of the document
     pub version: u32,
     /// when it was gathered, RFC 3339
     pub created: String,
