@@ -124,5 +124,5 @@ fn a_record_that_does_not_fit_is_refused_and_kept() {
     }
     fs_err::write(&path, &whole).expect("write");
     // The same model by another name.
-    interrupted(begun(&sandbox, &["../work/net.py", "--resume=run"]));
+    interrupted(begun(&sandbox, &["../project/net.py", "--resume=run"]));
 }

@@ -144,7 +144,7 @@ fn a_model_that_cannot_be_lowered_or_run_is_an_answer_with_its_own_exit_code() {
              def delegate_doctor_model():\n    return Net()\n\n\ndef delegate_doctor_inputs():\n    return ({input},)\n"
         )
     };
-    let custom = "@torch.library.custom_op('shop::twice', mutates_args=())\ndef twice(x: torch.Tensor) -> torch.Tensor:\n    \
+    let custom = "from torch import library\n\n\n@library.custom_op('shop::twice', mutates_args=())\ndef twice(x: torch.Tensor) -> torch.Tensor:\n    \
                   return x * 2\n\n\n@twice.register_fake\ndef _(x):\n    return torch.empty_like(x)\n\n";
     for (name, content, expected, words) in [
         (

@@ -33,7 +33,7 @@ fn the_python_of_the_file_is_used_from_a_folder_below_and_the_environment_wins_o
         }
         sandbox.plain(Ran::of(command).stdout.lines().next().expect("a line"))
     };
-    assert!(python(None).contains("[SANDBOX]/work/written/python"), "{}", python(None));
+    assert!(python(None).contains("[SANDBOX]/project/written/python"), "{}", python(None));
     assert!(python(Some("/from/environment")).contains("`/from/environment`"));
 }
 

@@ -29,7 +29,7 @@ impl Sandbox {
     #[expect(clippy::new_without_default, reason = "making one touches the disk")]
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("dd-test-").tempdir().expect("temporary folder");
-        for name in ["home", "work"] {
+        for name in ["home", "project"] {
             fs_err::create_dir(folder.path().join(name)).expect("folder");
         }
         Self { folder }
@@ -37,7 +37,7 @@ impl Sandbox {
 
     /// The folder commands run in.
     pub fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        self.folder.path().join("project")
     }
 
     /// The tool's own folders are below this one.
