@@ -32,6 +32,7 @@ const STAGES: &[&str] = &[
 const SPINE: &[&str] = &[
     "account",
     "clock",
+    "equivalence",
     "pipeline",
     "proposal",
     "reference",

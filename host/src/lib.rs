@@ -7,6 +7,7 @@ pub mod cache;
 pub mod cli;
 pub mod clock;
 pub mod decision;
+mod equivalence;
 pub mod evidence;
 pub mod export;
 pub mod files;

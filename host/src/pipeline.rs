@@ -266,7 +266,7 @@ fn try_round(
     account: &mut Account,
 ) -> Result<Option<Base>, Error> {
     let mut current: Option<Base> = None;
-    let mut chain = trial::prepare_chain(bench, round, base, &proposals.candidates)?;
+    let mut chain = trial::prepare_chain(bench, round, base, answers, &proposals.candidates)?;
     for (index, candidate) in proposals.candidates.iter().enumerate() {
         check_interrupt()?;
         if bench.is_out_of_time() {

@@ -4,21 +4,20 @@
 //! every gate passed, the new base. The order of the gates is the order of their cost; the first that
 //! does not pass ends the trial.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::account;
 use crate::cache;
 use crate::decision;
+use crate::equivalence::{Evaluated, Question};
 use crate::export;
 use crate::files;
 use crate::gates::benchmark::benchmark;
-use crate::gates::site_equivalence;
 use crate::gates::{
     Gate, GateReport, GateStatus, backend_fidelity, device_correctness, host_correctness, sites, structure,
 };
-use crate::graph::{Applied, ValueId, archive};
+use crate::graph::{Applied, archive};
 use crate::lower::{Job, LoweredProgram};
 use crate::pipeline::{Base, Error, StoredProgram, check_interrupt, profile_program};
 use crate::proposal::Candidate;
@@ -26,9 +25,7 @@ use crate::reference::{self, Answers};
 use crate::report::assemble::{self, SiteChange};
 use crate::report::figures::counted;
 use crate::report::model::{Comparison, Diagram, Trial, TrialOutcome};
-use crate::tensor::Tensor;
 use crate::torch;
-use crate::torch_operators::TorchOperators;
 use crate::workbench::{EAGER_LIMIT, Workbench};
 
 /// A finished trial.
@@ -45,6 +42,8 @@ pub(crate) struct Prepared {
     applied: Applied,
     stored: StoredProgram,
     lowered: Result<LoweredProgram, torch::Error>,
+    /// gate 1, when it was asked ahead
+    equivalence: Option<Result<Evaluated, Error>>,
 }
 
 /// Candidates prepared ahead, each on top of all earlier ones.
@@ -71,12 +70,13 @@ impl Chain {
     }
 }
 
-/// Applies every candidate on top of the earlier ones and lowers the results side by side. A candidate
-/// that does not apply there ends the chain; it is tried by itself later.
+/// Applies every candidate on top of the earlier ones and lowers the results side by side; meanwhile gate 1
+/// is asked about each. A candidate that does not apply there ends the chain; it is tried by itself later.
 pub(crate) fn prepare_chain(
     bench: &Workbench<'_>,
     round: u32,
     base: &Base,
+    answers: &Answers,
     candidates: &[Candidate],
 ) -> Result<Chain, Error> {
     let begin = Instant::now();
@@ -106,7 +106,27 @@ pub(crate) fn prepare_chain(
             folder: folder.clone(),
         })
         .collect();
-    let lowered = bench.lower(&jobs);
+    let froms = std::iter::once(&base.stored).chain(applied.iter().map(|(_, _, stored)| stored));
+    let questions: Vec<Question<'_, '_>> = froms
+        .zip(&applied)
+        .zip(candidates)
+        .map(|((from, (folder, _, to)), candidate)| Question {
+            bench,
+            from,
+            to,
+            claim: candidate.claim,
+            answers,
+            folder,
+        })
+        .collect();
+    let captured: Vec<_> = questions.iter().map(Question::prepare).collect();
+    let (lowered, equivalence) = rayon::join(
+        || bench.lower(&jobs),
+        || {
+            let each = questions.iter().zip(captured);
+            each.map(|(question, captured)| question.evaluate(captured?)).collect::<Vec<_>>()
+        },
+    );
     let reused = lowered.iter().filter(|lowered| lowered.as_ref().is_ok_and(|lowered| lowered.reused)).count();
     step.done(&format!(
         "Lowered {}{}",
@@ -118,7 +138,10 @@ pub(crate) fn prepare_chain(
     let links = applied
         .into_iter()
         .zip(lowered)
-        .map(|((folder, applied, stored), lowered)| Some(Prepared { folder, applied, stored, lowered }))
+        .zip(equivalence)
+        .map(|(((folder, applied, stored), lowered), equivalence)| {
+            Some(Prepared { folder, applied, stored, lowered, equivalence: Some(equivalence) })
+        })
         .collect();
     Ok(Chain { links, unbroken: 0 })
 }
@@ -144,7 +167,7 @@ fn prepare_alone(bench: &Workbench<'_>, round: u32, base: &Base, candidate: &Can
     let job = Job { program: stored.path.clone(), key: stored.key.clone(), folder: folder.clone() };
     let lowered = bench.lower(std::slice::from_ref(&job)).pop();
     let lowered = lowered.unwrap_or(Err(torch::Error::Ended { method: "lower" }));
-    Ok(Prepared { folder, applied, stored, lowered })
+    Ok(Prepared { folder, applied, stored, lowered, equivalence: None })
 }
 
 /// Takes a candidate through the gates. `on_top` says that the base holds repairs accepted in the same
@@ -283,7 +306,8 @@ impl Walk<'_, '_> {
             step.update(name);
             let begin = Instant::now();
             let mut report = ask(self)?;
-            report.seconds = begin.elapsed().as_secs_f64();
+            // A gate that was asked ahead knows itself how long it took.
+            report.seconds = report.seconds.max(begin.elapsed().as_secs_f64());
             self.bench.clock.stage(&format!("gate: {name}"), Some(self.round), begin, self.reused.take());
             let goes_on = decision::goes_on(&report);
             self.bench.progress.detail(&format!("{}: {}: {}", self.candidate.rule, name, report.summary));
@@ -325,74 +349,23 @@ impl Walk<'_, '_> {
 
     /// Gate 1.
     fn site_equivalence(&mut self) -> Result<GateReport, Error> {
-        let key = self.equivalence_key()?;
-        let path = self.prepared.folder.join("equivalence.json");
-        if self.bench.cache.fetch("equivalence", &key, &self.prepared.folder)?
-            && let Ok(report) = serde_json::from_slice::<GateReport>(&fs_err::read(&path)?)
-        {
-            self.reused = Some("the evaluations".to_owned());
-            return Ok(report);
-        }
-        let captured = self.captured()?;
-        let operators = TorchOperators::new(&self.bench.workers, &self.prepared.folder)?;
-        let report = site_equivalence::judge_programs(
-            &self.base.stored.program,
-            &self.prepared.stored.program,
-            self.candidate.claim,
-            self.bench.settings.seed,
-            &captured,
-            Some(&operators),
-        )
-        .report;
-        files::write_json(&path, &report)?;
-        if let Err(error) = self.bench.cache.keep("equivalence", &key, &[&path]) {
-            self.bench.progress.detail(&format!("The evaluations are not kept for later runs: {error}"));
-        }
-        Ok(report)
-    }
-
-    /// Everything that the outcome of gate 1 depends on. The arithmetic is this tool's and torch's.
-    fn equivalence_key(&self) -> Result<String, Error> {
-        let environment = self.bench.workers.environment();
-        let mut parts = vec![
-            "equivalence 1".to_owned(),
-            env!("CARGO_PKG_VERSION").to_owned(),
-            environment.torch_version.clone(),
-            self.base.stored.key.clone(),
-            self.prepared.stored.key.clone(),
-            format!("{:?}", self.candidate.claim),
-            self.bench.settings.seed.to_string(),
-        ];
-        for input in self.answers.files.first().into_iter().flatten() {
-            parts.push(files::sha256_of(&input.path)?);
-        }
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        Ok(cache::key(&parts))
-    }
-
-    /// What the original holds at the edges of the repaired places, on the user's own inputs.
-    fn captured(&self) -> Result<HashMap<ValueId, Vec<Tensor>>, Error> {
-        let base = &self.base.stored;
-        let graph = base.program.graph();
-        let wanted = site_equivalence::wanted(graph, self.prepared.stored.program.graph());
-        let names: Vec<String> =
-            wanted.iter().filter_map(|value| graph.value(*value)).map(|value| value.name.clone()).collect();
-        let Some(inputs) = self.answers.files.first().filter(|_| !names.is_empty()) else {
-            return Ok(HashMap::new());
-        };
-        let folder = self.bench.folder.folder(&self.eager_folder().replace("eager", "captured"))?;
-        let found = self.bench.clock.child(|| {
-            self.bench.workers.with(|worker| worker.capture(&base.path, inputs, &names, &folder, EAGER_LIMIT))
-        })?;
-        let mut captured = HashMap::new();
-        for named in found {
-            if let Some(value) = graph.value_named(&named.name) {
-                captured.insert(value.id, vec![Tensor::read(&named.tensor)?]);
+        let evaluated = match self.prepared.equivalence.take() {
+            Some(ahead) => ahead?,
+            None => {
+                let Prepared { stored, folder, .. } = &self.prepared;
+                let question = Question {
+                    bench: self.bench,
+                    from: &self.base.stored,
+                    to: stored,
+                    claim: self.candidate.claim,
+                    answers: self.answers,
+                    folder,
+                };
+                question.evaluate(question.prepare()?)?
             }
-        }
-        // Activations are large and have served their purpose.
-        let _ = fs_err::remove_dir_all(&folder);
-        Ok(captured)
+        };
+        self.reused = evaluated.reused.then(|| "the evaluations".to_owned());
+        Ok(evaluated.report)
     }
 
     /// Gate 2.
