@@ -17,6 +17,9 @@
 //! A stage's record is written, in one step, before the next stage begins. `--resume` runs the same line
 //! again and takes every record whose key still fits.
 
+mod error;
+mod leftovers;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,10 +29,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::hint::Hint;
 use crate::model::Model;
 use crate::settings::RunPlace;
 use crate::shell;
+
+pub use error::Error;
+pub use leftovers::discard_unbegun;
+use leftovers::{remove_outputs, sweep};
 
 /// Version of the records in a run folder.
 pub const VERSION: u32 = 1;
@@ -48,109 +54,6 @@ pub const PAGE: &str = "report.html";
 
 /// How many runs of one model may stand side by side before a name must be chosen by hand.
 const MAX_NUMBER: u32 = 100_000;
-
-/// Why a run folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// there is something else in it
-    #[error("The folder `{0}` is not empty and holds no run")]
-    NotEmpty(PathBuf),
-    /// it holds a finished or interrupted run and `--resume` was not given
-    #[error("The folder `{0}` already holds a run")]
-    Occupied(PathBuf),
-    /// it holds a finished run
-    #[error("The folder `{0}` already holds a finished run")]
-    OccupiedByFinished(PathBuf),
-    /// nothing to resume
-    #[error("There is no run to resume in `{0}`")]
-    NothingToResume(PathBuf),
-    /// another process works in it
-    #[error("Another process is working in `{0}`")]
-    Locked(PathBuf),
-    /// it holds a run of something else
-    #[error("The run in `{path}` is of `{held}`, not of `{asked}`")]
-    OtherModel {
-        /// folder
-        path: PathBuf,
-        /// the model of the run
-        held: String,
-        /// the model asked for
-        asked: String,
-    },
-    /// it was begun with other settings
-    #[error("The run in `{path}` was begun with other settings: {}", differences.join(", "))]
-    OtherSettings {
-        /// folder
-        path: PathBuf,
-        /// each setting that differs, with both values
-        differences: Vec<String>,
-    },
-    /// it has its report
-    #[error("The run in `{0}` is finished")]
-    Finished(PathBuf),
-    /// written by a newer tool
-    #[error("The run in `{path}` was written by a newer version ({found}; this tool knows {VERSION})")]
-    TooNew {
-        /// folder
-        path: PathBuf,
-        /// version found
-        found: u32,
-    },
-    /// `run.json` cannot be understood
-    #[error("Failed to understand `{path}`")]
-    Record {
-        /// file
-        path: PathBuf,
-        /// why
-        #[source]
-        source: serde_json::Error,
-    },
-    /// file trouble
-    #[error("Failed to use the run folder `{path}`")]
-    Io {
-        /// folder
-        path: PathBuf,
-        /// why
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl Hint for Error {
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::NotEmpty(_) => Some("Give an empty or new folder with `--out`".to_owned()),
-            Self::Occupied(path) => {
-                let flag = shell::line([format!("--resume={}", path.display())]);
-                Some(format!("Go on with it by `{flag}`, or give another folder with `--out`"))
-            }
-            Self::OccupiedByFinished(path) => {
-                let shown = shell::line(["delegate-doctor", "report", &path.display().to_string()]);
-                Some(format!("Show it with `{shown}`, or give another folder with `--out`"))
-            }
-            Self::NothingToResume(_) => Some("Start without `--resume`".to_owned()),
-            Self::Locked(_) => Some("Wait for it to end, or give another folder with `--out`".to_owned()),
-            Self::TooNew { .. } => Some("Use the tool that wrote it, or start a new run".to_owned()),
-            Self::OtherModel { held, .. } => {
-                Some(format!("Resume it with `{held}`, or start a new run without `--resume`"))
-            }
-            Self::OtherSettings { .. } => {
-                Some("Resume it with the settings it was begun with, or start a new run without `--resume`".to_owned())
-            }
-            Self::Finished(path) => Some(format!(
-                "Show it with `{}`, or start a new run without `--resume`",
-                shell::line(["delegate-doctor", "report", &path.display().to_string()])
-            )),
-            Self::Io { source, .. } => source.hint().or_else(|| match source.kind() {
-                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                    Some("A file stands where the folder should be; give another folder with `--out`".to_owned())
-                }
-                _ => Some("Give a folder that can be made and written with `--out`".to_owned()),
-            }),
-            Self::Record { .. } => Some("Start a new run with `--out`".to_owned()),
-        }
-    }
-}
 
 /// State of a run, as `run.json` keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,50 +303,6 @@ pub fn is_in_use(folder: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.file().try_lock(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
-/// Removes the folder of a run that ended before its first stage was finished, and the folder around it
-/// when nothing else is in there. True when there is nothing left to go on with.
-pub fn discard_unbegun(folder: &Path) -> bool {
-    if folder.join("stages").exists() || is_in_use(folder) {
-        return false;
-    }
-    let gone = fs::remove_dir_all(folder).is_ok();
-    if let Some(parent) = folder.parent() {
-        // Fails when other runs are in there, as it should.
-        let _ = fs::remove_dir(parent);
-    }
-    gone
-}
-
-/// Removes outputs of runs, which are large, can be made again from the programs and inputs that stay, and
-/// have been compared.
-fn remove_outputs(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        if ["eager", "device", "captured"].iter().any(|name| entry.file_name() == *name) {
-            let _ = fs::remove_dir_all(entry.path());
-        } else {
-            remove_outputs(&entry.path());
-        }
-    }
-}
-
-/// Removes files and folders that were being written. Only the holder of the lock may do so.
-fn sweep(folder: &Path) {
-    let unfinished = [".writing-", ".making-", ".operators-"];
-    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        let (path, name) = (entry.path(), entry.file_name());
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        // What cannot be removed stays, and no reader takes it for something finished.
-        if unfinished.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
-            let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        } else if is_folder {
-            sweep(&path);
-        }
-    }
-}
-
 /// The current time, RFC 3339 in UTC, whole seconds.
 pub fn now() -> String {
     let now = jiff::Timestamp::now();
@@ -487,6 +346,7 @@ fn numbers(parent: &Path, name: &str) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hint::Hint as _;
 
     fn place(parent: &Path) -> RunPlace {
         RunPlace::Numbered { parent: parent.to_path_buf(), name: "unet".to_owned() }
