@@ -1,6 +1,6 @@
 //! Files that are either wholly there or not at all.
 
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use fs_err as fs;
@@ -59,6 +59,25 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     write_atomic(path, &bytes)
 }
 
+/// Reads a regular file that holds at most so many bytes. Pipes and devices, which may never end, are refused.
+///
+/// # Errors
+/// When it is no regular file, holds more, or cannot be read.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other(format!("`{}` is no regular file", path.display())));
+    }
+    if metadata.len() > most {
+        let found = metadata.len();
+        return Err(io::Error::other(format!("`{}` has {found} bytes, and {most} are allowed", path.display())));
+    }
+    // The file may grow while it is read.
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// SHA-256 of a file as lower-case hex, read in pieces.
 ///
 /// # Errors
@@ -84,6 +103,18 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_bounded_size_are_read() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("x");
+        write_atomic(&path, b"1234").expect("write");
+        assert_eq!(read_regular(&path, 4).expect("fits"), b"1234");
+        assert!(read_regular(&path, 3).expect_err("too large").to_string().contains("has 4 bytes, and 3 are allowed"));
+        for endless in [Path::new("/dev/zero"), folder.path()] {
+            assert!(read_regular(endless, 1 << 20).expect_err("endless").to_string().contains("no regular file"));
+        }
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_content() {

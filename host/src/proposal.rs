@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use fs_err as fs;
 
 use crate::clock::Clock;
+use crate::files;
 use crate::gates::tolerance::Claim;
 use crate::graph::{NodeId, Patch, Program};
 use crate::matching::{Facts, Index, Remark, Target};
@@ -186,7 +187,15 @@ pub(crate) fn load_rules(
             progress.warning(&format!("There is no rule component (`*.wasm`) in `{}`", folder.display()));
         }
         for path in paths {
-            add(&mut set, &path.display().to_string(), &fs::read(&path)?, true);
+            let label = path.display().to_string();
+            match files::read_regular(&path, Limits::script().component_bytes as u64) {
+                Ok(bytes) => add(&mut set, &label, &bytes, true),
+                Err(error) => {
+                    let failure = format!("The rule `{label}` cannot be read: {error}");
+                    progress.warning(&failure);
+                    set.failures.push(failure);
+                }
+            }
         }
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -23,7 +23,7 @@ fn inputs_outputs_and_changes_of_every_kind() {
     assert_eq!(
         described,
         [("int64", &[3][..]), ("float32", &[2]), ("bool", &[3]), ("bfloat16", &[3, 4])],
-        "in the program's order, with the keyword arguments in the order of `forward`, without the fixed number"
+        "in the program's order, with the keyword arguments in the order of `forward`, without the argument that is None"
     );
     assert_eq!(numbers(&exported.inputs[0]), [1.0, 2.0, 3.0]);
     assert_eq!(numbers(&exported.inputs[2]), [1.0, 0.0, 1.0]);

@@ -84,7 +84,7 @@ pub(crate) fn python() -> Result<String> {
 
 fn tests() -> Result {
     run(cargo()
-        .args(["test", "--locked", "--workspace"])
+        .args(["test", "--locked", "--workspace", "--no-fail-fast"])
         .env("DELEGATE_DOCTOR_HOME", home())
         .env("DELEGATE_DOCTOR_PYTHON", python()?)
         .envs(crate::rules::test_environment()))

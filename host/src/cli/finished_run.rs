@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fs_err as fs;
-
 use super::Context;
+use crate::files;
 use crate::model::Model;
 use crate::output::Failure;
 use crate::report::model::Report;
@@ -25,12 +24,7 @@ pub(super) struct FinishedRun {
 pub(super) fn read(typed: &str, context: &Context) -> Result<FinishedRun, Failure> {
     let file = locate(typed, context)?;
     let failed = || format!("Failed to read the report `{}`", file.display());
-    let kind = fs::metadata(&file).map_err(|error| Failure::with_cause(failed(), error))?;
-    if !kind.is_file() || kind.len() > MOST_BYTES {
-        let why = if kind.is_file() { "it is too large for a report" } else { "it is no regular file" };
-        return Err(Failure::with_cause(failed(), std::io::Error::other(why)));
-    }
-    let bytes = fs::read(&file).map_err(|error| Failure::with_cause(failed(), error))?;
+    let bytes = files::read_regular(&file, MOST_BYTES).map_err(|error| Failure::with_cause(failed(), error))?;
     let report = Report::from_json(&bytes).map_err(|error| Failure::with_cause(failed(), error))?;
     let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),

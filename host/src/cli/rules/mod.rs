@@ -14,6 +14,7 @@ use clap::Subcommand;
 
 use super::{Context, Format};
 use crate::authoring::{Built, Project};
+use crate::files;
 use crate::output::{Exit, Failure};
 use crate::sandbox::{Helper, Limits, Options, Sandbox, inspect_tier};
 
@@ -87,7 +88,8 @@ impl Named {
 }
 
 fn read_component(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs_err::read(path).map_err(|error| {
+    let most = Limits::script().component_bytes as u64;
+    files::read_regular(path, most).map_err(|error| {
         Failure::with_cause(format!("Failed to read the component `{}`", path.display()), error)
             .hint("Give a component (`*.wasm`), or the folder of a rule where one is built")
     })
