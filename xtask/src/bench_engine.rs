@@ -77,6 +77,19 @@ pub(crate) fn bench() -> Result {
     delegate_doctor::files::write_atomic(&root().join("docs/engine.md"), page.as_bytes()).map_err(text)
 }
 
+/// Measures rounds over one made-up graph and prints them.
+pub(crate) fn rounds_of(nodes: usize) -> Result {
+    let scratch = tempfile::tempdir().map_err(text)?;
+    let bench = Bench { components: registry::bundled().map_err(text)?, cache: scratch.path().join("rules") };
+    bench.rules()?;
+    let bytes = synthetic::archive(nodes);
+    let row = bench.graph(format!("{nodes} made up"), &|| Ok(synthetic::read(bytes.clone())))?;
+    let shown = |times: &Times| format!("{:.2} ms (median {:.2})", times.least() * 1e3, times.median() * 1e3);
+    println!("{}: {} sites, {} rewritten", row.name, row.sites, row.rewrites);
+    println!("first {}, cached {}", shown(&row.first), shown(&row.cached));
+    Ok(())
+}
+
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

@@ -75,7 +75,11 @@ enum Bench {
         table_only: bool,
     },
     /// What matching, the sandbox and rewriting cost; writes `docs/engine.md`
-    Engine,
+    Engine {
+        /// Only rounds over a made-up graph of this many nodes; prints, and writes nothing
+        #[arg(long)]
+        nodes: Option<usize>,
+    },
     /// The rules under `rules/examples/`; writes their READMEs
     Languages,
     /// What the tool costs beside export, lowering and runs
@@ -95,7 +99,8 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Models { names, table_only }) => {
             bench_models::bench(&names, table_only).map_err(Into::into)
         }
-        Chore::Bench(Bench::Engine) => bench_engine::bench().map_err(Into::into),
+        Chore::Bench(Bench::Engine { nodes: None }) => bench_engine::bench().map_err(Into::into),
+        Chore::Bench(Bench::Engine { nodes: Some(nodes) }) => bench_engine::rounds_of(nodes).map_err(Into::into),
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),

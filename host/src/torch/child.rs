@@ -15,6 +15,9 @@ use crate::interrupt;
 /// Bytes of output that are kept per stream.
 const KEPT: usize = 1 << 20;
 
+/// How long the pipes of a process that has ended are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What came out.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -48,19 +51,24 @@ pub(crate) enum Error {
 struct Group {
     child: std::process::Child,
     pid: Option<Pid>,
+    /// whether it ended well, once it has been waited for
+    collected: Option<bool>,
 }
 
 impl Group {
     fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        self.pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+        self.collected.is_some() || self.pid.is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
     }
 
     fn collect(&mut self) -> bool {
+        if let Some(success) = self.collected {
+            return success;
+        }
         if let Some(pid) = self.pid.take() {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         }
-        self.child.wait().is_ok_and(|status| status.success())
+        *self.collected.insert(self.child.wait().is_ok_and(|status| status.success()))
     }
 }
 
@@ -103,7 +111,8 @@ pub(crate) fn collect(mut command: Command, limit: Duration, each_line: &mut dyn
     }
     drop(lines);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let mut group = Group { child, pid };
+    let mut group = Group { child, pid, collected: None };
+    let mut ended = None;
     let mut output = Output { success: false, stdout: String::new(), stderr: String::new() };
     loop {
         if interrupt::requested() {
@@ -126,9 +135,15 @@ pub(crate) fn collect(mut command: Command, limit: Duration, each_line: &mut dyn
                 kept.push('\n');
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // Something it started may keep a pipe open after its end.
-            Err(RecvTimeoutError::Timeout) if group.has_ended() => break,
-            Err(RecvTimeoutError::Timeout) => {}
+            // What it wrote may still be in the pipes, and something it started may keep them open for ever.
+            Err(RecvTimeoutError::Timeout) => match ended {
+                None if group.has_ended() => {
+                    group.collect();
+                    ended = Some(Instant::now());
+                }
+                Some(at) if at.elapsed() > PATIENCE => break,
+                _ => {}
+            },
         }
     }
     while !group.has_ended() {
@@ -142,4 +157,25 @@ pub(crate) fn collect(mut command: Command, limit: Duration, each_line: &mut dyn
     }
     output.success = group.collect();
     Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (Output, Duration) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let begin = Instant::now();
+        (collect(command, Duration::from_secs(60), &mut |_| {}).expect("runs"), begin.elapsed())
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_waited_for_but_not_for_ever() {
+        let (output, _) = shell("setsid sh -c 'sleep 0.4; echo late' & echo early");
+        assert_eq!((output.success, output.stdout.as_str()), (true, "early\nlate\n"));
+        let (output, spent) = shell("setsid sleep 50 & echo early; exit 3");
+        assert_eq!((output.success, output.stdout.as_str()), (false, "early\n"));
+        assert!(spent < Duration::from_secs(40), "{spent:?}");
+    }
 }
