@@ -4,6 +4,8 @@
 //! [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
 
 mod embedded;
+pub mod layout;
+pub mod name;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
