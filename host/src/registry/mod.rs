@@ -4,8 +4,11 @@
 //! [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
 
 mod embedded;
+pub mod key;
 pub mod layout;
+pub mod metadata;
 pub mod name;
+pub mod writer;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

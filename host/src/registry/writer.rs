@@ -1,0 +1,1025 @@
+//! Writes a registry folder.
+//!
+//! ```text
+//! init ─► add_publisher ─► publish ─► review ─► snapshot_and_timestamp
+//!  root     targets         acme      reviewed    what clients see from now on
+//! ```
+//!
+//! Every step writes new files beside the old ones; what clients see changes when the timestamp is replaced,
+//! which comes last and in one step. A role's document that no snapshot names yet is pending: further changes
+//! go into it, and whoever has to sign it can. A new root counts as soon as it lies in `metadata/`, so one
+//! that still lacks signatures waits in `staging/`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use jiff::{SignedDuration, Timestamp as Time};
+
+use super::key::{self, PublicKey, SigningKey};
+use super::layout;
+use super::metadata::{
+    self, DelegatedRole, Delegations, Document, Envelope, Key, MetaFile, RoleKeys, Root, RuleRecord, SPEC_VERSION,
+    Snapshot, TargetFile, Targets, Timestamp,
+};
+use super::name::{self, Target};
+use crate::files;
+use crate::hint::Hint;
+
+/// Folder of documents that lack signatures, below the registry.
+pub const STAGING: &str = "staging";
+/// Largest version of a document; beyond it, readers in other languages lose digits.
+const MOST_VERSION: u64 = 1 << 53;
+
+/// Why a registry cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// a document that is not one
+    #[error("The registry `{folder}`")]
+    Document {
+        /// the registry
+        folder: PathBuf,
+        /// what is wrong with which document
+        #[source]
+        source: metadata::Error,
+    },
+    /// a name that cannot be
+    #[error(transparent)]
+    Name(#[from] name::Error),
+    /// a key that cannot be used
+    #[error(transparent)]
+    Key(#[from] key::Error),
+    /// there is something already
+    #[error("There is something in `{0}` already")]
+    Exists(PathBuf),
+    /// no registry
+    #[error("There is no registry in `{0}`: it has no root")]
+    NoRegistry(PathBuf),
+    /// a role that is not there
+    #[error("The registry `{folder}` has no {role}")]
+    NoRole {
+        /// the registry
+        folder: PathBuf,
+        /// which
+        role: String,
+    },
+    /// a publisher's name is taken
+    #[error("The publisher `{0}` is there already")]
+    PublisherExists(String),
+    /// a publisher that could be taken for another
+    #[error("The publisher `{new}` could be taken for `{old}`")]
+    Confusable {
+        /// asked for
+        new: String,
+        /// there already
+        old: String,
+    },
+    /// a target of another publisher
+    #[error("`{target}` does not belong to the publisher `{publisher}`")]
+    Foreign {
+        /// path of the target
+        target: String,
+        /// who wanted to list it
+        publisher: String,
+    },
+    /// a published file never changes
+    #[error("`{0}` is published already with other bytes")]
+    Published(String),
+    /// a target that is not listed
+    #[error("The publisher `{publisher}` has no `{target}`")]
+    NoTarget {
+        /// path of the target
+        target: String,
+        /// publisher
+        publisher: String,
+    },
+    /// more bytes than a client takes
+    #[error("`{what}` has {found} bytes, and clients take at most {most}")]
+    Large {
+        /// path of the target, or the document
+        what: String,
+        /// its bytes
+        found: u64,
+        /// limit
+        most: u64,
+    },
+    /// a key that the role does not know
+    #[error("The key {fingerprint} signs nothing for {role}")]
+    ForeignKey {
+        /// the key
+        fingerprint: String,
+        /// the role
+        role: String,
+    },
+    /// a threshold that no set of keys reaches
+    #[error("{role} wants {threshold} of {keys} keys")]
+    Threshold {
+        /// the role
+        role: String,
+        /// wanted
+        threshold: u32,
+        /// how many different ones there are
+        keys: usize,
+    },
+    /// a version beyond what readers take
+    #[error("{0} cannot have a higher version")]
+    Version(String),
+    /// a pending document is in the way
+    #[error("{role} version {version} waits for signatures in `{path}`")]
+    Pending {
+        /// the role
+        role: String,
+        /// its version
+        version: u64,
+        /// the file
+        path: PathBuf,
+    },
+    /// a time that no calendar has
+    #[error("{0} would expire at no time that can be written")]
+    Time(String),
+    /// file trouble
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Document { source, .. } => return source.hint(),
+            Self::Name(error) => return error.hint(),
+            Self::Key(error) => return error.hint(),
+            Self::Io(error) => return error.hint(),
+            Self::Exists(_) => "Choose another folder; a registry is never begun anew over an old one".to_owned(),
+            Self::NoRegistry(_) => "Make one with `delegate-doctor registry init`".to_owned(),
+            Self::Published(_) => "Raise the version of the rule: a version has the same bytes for ever".to_owned(),
+            Self::Confusable { .. } => "Choose a name that nobody mistakes for another one".to_owned(),
+            Self::Pending { .. } => {
+                "Add the missing signatures with `delegate-doctor registry sign`, or remove the file".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The keys of a role and how many of them have to sign.
+#[derive(Clone, Debug)]
+pub struct Signers {
+    /// all of them
+    pub keys: Vec<SigningKey>,
+    /// how many have to
+    pub threshold: u32,
+}
+
+impl Signers {
+    /// One key that signs alone.
+    pub fn one(key: SigningKey) -> Self {
+        Self { keys: vec![key], threshold: 1 }
+    }
+
+    fn public(&self) -> Vec<PublicKey> {
+        self.keys.iter().map(SigningKey::public).collect()
+    }
+}
+
+/// All keys of a new registry.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// sign who signs what
+    pub root: Signers,
+    /// sign who the publishers are
+    pub targets: Signers,
+    /// sign what was reviewed
+    pub reviewed: Signers,
+    /// signs what belongs together
+    pub snapshot: Signers,
+    /// signs what is newest
+    pub timestamp: Signers,
+}
+
+/// How long documents hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// of the root
+    pub root: SignedDuration,
+    /// of the top role
+    pub targets: SignedDuration,
+    /// of `reviewed`
+    pub reviewed: SignedDuration,
+    /// of a publisher's role
+    pub publisher: SignedDuration,
+    /// of the snapshot
+    pub snapshot: SignedDuration,
+    /// of the timestamp
+    pub timestamp: SignedDuration,
+}
+
+/// Days.
+const fn days(count: i64) -> SignedDuration {
+    SignedDuration::from_hours(24 * count)
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self {
+            root: days(400),
+            targets: days(365),
+            reviewed: days(180),
+            publisher: days(180),
+            snapshot: days(30),
+            timestamp: days(7),
+        }
+    }
+}
+
+/// A file to publish.
+#[derive(Clone, Debug)]
+pub struct NewTarget {
+    /// where
+    pub target: Target,
+    /// what
+    pub bytes: Vec<u8>,
+    /// for a component
+    pub record: Option<RuleRecord>,
+}
+
+/// A registry folder that is written to.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    folder: PathBuf,
+    /// the time that documents are made at
+    pub now: Time,
+    /// how long they hold
+    pub lifetimes: Lifetimes,
+}
+
+impl Repository {
+    /// Begins a registry in a new or empty folder: root, an empty top role, `reviewed`, snapshot, timestamp.
+    ///
+    /// # Errors
+    /// When there is something in the folder, or a threshold cannot be reached.
+    pub fn init(folder: &Path, keys: &Keys, now: Time) -> Result<Self, Error> {
+        if folder.exists() && fs::read_dir(folder)?.next().is_some() {
+            return Err(Error::Exists(folder.to_path_buf()));
+        }
+        let repository = Self::at(folder, now);
+        let mut root = Root {
+            kind: Root::TYPE.to_owned(),
+            consistent_snapshot: true,
+            expires: repository.until("root", repository.lifetimes.root)?,
+            keys: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            spec_version: SPEC_VERSION.to_owned(),
+            version: 1,
+        };
+        for (role, signers) in [
+            ("root", &keys.root),
+            ("targets", &keys.targets),
+            ("snapshot", &keys.snapshot),
+            ("timestamp", &keys.timestamp),
+        ] {
+            let bound = role_keys(role, &signers.public(), signers.threshold, &mut root.keys)?;
+            root.roles.insert(role.to_owned(), bound);
+        }
+        let mut delegations = Delegations::default();
+        let bound = role_keys("reviewed", &keys.reviewed.public(), keys.reviewed.threshold, &mut delegations.keys)?;
+        delegations.roles.push(DelegatedRole {
+            keyids: bound.keyids,
+            name: layout::REVIEWED.to_owned(),
+            paths: vec!["*/*/*".to_owned()],
+            terminating: false,
+            threshold: bound.threshold,
+        });
+        fs::create_dir_all(folder.join(layout::METADATA))?;
+        fs::create_dir_all(folder.join(layout::TARGETS))?;
+        let mut envelope = Envelope::unsigned(root);
+        repository.sign_all(&mut envelope, &refs(&keys.root))?;
+        repository.verify(&envelope, "root", &envelope.signed.roles, &envelope.signed.keys)?;
+        repository.write(&layout::metadata_path(1, "root"), &repository.bytes(&envelope)?)?;
+        let mut targets = Targets::empty(1, repository.until("targets", repository.lifetimes.targets)?);
+        targets.delegations = Some(delegations);
+        repository.put("targets", targets, &refs(&keys.targets))?;
+        let reviewed = Targets::empty(1, repository.until("reviewed", repository.lifetimes.reviewed)?);
+        repository.put(layout::REVIEWED, reviewed, &refs(&keys.reviewed))?;
+        repository.snapshot_and_timestamp(&refs(&keys.snapshot), &refs(&keys.timestamp))?;
+        Ok(repository)
+    }
+
+    /// An existing registry.
+    ///
+    /// # Errors
+    /// When the folder holds none.
+    pub fn open(folder: &Path, now: Time) -> Result<Self, Error> {
+        let repository = Self::at(folder, now);
+        repository.root()?;
+        Ok(repository)
+    }
+
+    fn at(folder: &Path, now: Time) -> Self {
+        Self { folder: folder.to_path_buf(), now, lifetimes: Lifetimes::default() }
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The newest root and its file's bytes.
+    ///
+    /// # Errors
+    /// When there is none or it is no root.
+    pub fn root(&self) -> Result<Envelope<Root>, Error> {
+        let newest = self.newest("root")?.ok_or_else(|| Error::NoRegistry(self.folder.clone()))?;
+        Ok(self.read(newest, "root")?.0)
+    }
+
+    /// The newest top role, pending or not.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn targets(&self) -> Result<Envelope<Targets>, Error> {
+        let role = "targets";
+        let newest = self.newest(role)?.ok_or_else(|| self.no_role("role `targets`".to_owned()))?;
+        Ok(self.read(newest, role)?.0)
+    }
+
+    /// Who signs a role below the root or the top role, and the keys for it.
+    ///
+    /// # Errors
+    /// When there is no such role.
+    pub fn signers(&self, role: &str) -> Result<(RoleKeys, BTreeMap<String, Key>), Error> {
+        let root = self.root()?.signed;
+        if let Some(keys) = root.roles.get(role) {
+            return Ok((keys.clone(), root.keys));
+        }
+        let delegations = self.targets()?.signed.delegations.unwrap_or_default();
+        let found = delegations.roles.iter().find(|delegated| delegated.name == role);
+        let found = found.ok_or_else(|| self.no_role(role_name(role)))?;
+        Ok((found.role_keys(), delegations.keys))
+    }
+
+    /// The names of the publishers, in the order in which they were added.
+    ///
+    /// # Errors
+    /// When the top role cannot be read.
+    pub fn publishers(&self) -> Result<Vec<String>, Error> {
+        let delegations = self.targets()?.signed.delegations.unwrap_or_default();
+        let names = delegations.roles.into_iter().map(|role| role.name);
+        Ok(names.filter(|name| name != layout::REVIEWED).collect())
+    }
+
+    /// A publisher's newest document, pending or not; none when nothing was published.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn role(&self, role: &str) -> Result<Option<Envelope<Targets>>, Error> {
+        self.newest(role)?.map(|version| Ok(self.read(version, role)?.0)).transpose()
+    }
+
+    /// The newest snapshot; none before the first.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn snapshot(&self) -> Result<Option<Envelope<Snapshot>>, Error> {
+        self.newest("snapshot")?.map(|version| Ok(self.read(version, "snapshot")?.0)).transpose()
+    }
+
+    /// Lets a publisher publish below its name. `signing` are keys of the top role.
+    ///
+    /// # Errors
+    /// When the name is taken, could be taken for another one, or is none.
+    pub fn add_publisher(
+        &self,
+        publisher: &str,
+        keys: &[PublicKey],
+        threshold: u32,
+        signing: &[&SigningKey],
+    ) -> Result<(), Error> {
+        name::check_publisher(publisher)?;
+        for old in self.publishers()? {
+            if old == publisher {
+                return Err(Error::PublisherExists(old));
+            }
+            if name::confusable(&old, publisher) {
+                return Err(Error::Confusable { new: publisher.to_owned(), old });
+            }
+        }
+        self.edit_targets(signing, |delegations| {
+            let bound = role_keys(&role_name(publisher), keys, threshold, &mut delegations.keys)?;
+            // `reviewed` stays last: a client that does not know it never asks it.
+            let at = delegations.roles.iter().position(|role| role.name == layout::REVIEWED);
+            let role = DelegatedRole {
+                keyids: bound.keyids,
+                name: publisher.to_owned(),
+                paths: vec![format!("{publisher}/*/*")],
+                terminating: true,
+                threshold: bound.threshold,
+            };
+            delegations.roles.insert(at.unwrap_or(delegations.roles.len()), role);
+            Ok(())
+        })
+    }
+
+    /// Gives a publisher, or `reviewed`, other keys. `signing` are keys of the top role.
+    ///
+    /// # Errors
+    /// When there is no such role.
+    pub fn replace_keys(
+        &self,
+        role: &str,
+        keys: &[PublicKey],
+        threshold: u32,
+        signing: &[&SigningKey],
+    ) -> Result<(), Error> {
+        let missing = self.no_role(role_name(role));
+        self.edit_targets(signing, |delegations| {
+            let bound = role_keys(&role_name(role), keys, threshold, &mut delegations.keys)?;
+            let found = delegations.roles.iter_mut().find(|delegated| delegated.name == role).ok_or(missing)?;
+            (found.keyids, found.threshold) = (bound.keyids, bound.threshold);
+            Ok(())
+        })
+    }
+
+    /// Takes a publisher's right to publish away. Its documents stay in the snapshot, because clients refuse a
+    /// snapshot that forgets a role.
+    ///
+    /// # Errors
+    /// When there is no such publisher.
+    pub fn remove_publisher(&self, publisher: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+        name::check_publisher(publisher)?;
+        let missing = self.no_role(role_name(publisher));
+        self.edit_targets(signing, |delegations| {
+            let before = delegations.roles.len();
+            delegations.roles.retain(|role| role.name != publisher);
+            if delegations.roles.len() == before { Err(missing) } else { Ok(()) }
+        })
+    }
+
+    fn edit_targets(
+        &self,
+        signing: &[&SigningKey],
+        edit: impl FnOnce(&mut Delegations) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut document = self.next("targets", self.lifetimes.targets)?;
+        let mut delegations = document.delegations.take().unwrap_or_default();
+        edit(&mut delegations)?;
+        // Keys that no role uses any more must not linger.
+        let used: Vec<String> = delegations.roles.iter().flat_map(|role| role.keyids.clone()).collect();
+        delegations.keys.retain(|id, _| used.contains(id));
+        document.delegations = Some(delegations);
+        self.put("targets", document, signing)
+    }
+
+    /// Adds one file to a publisher's role; see [`Repository::publish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_target(
+        &self,
+        target: &Target,
+        bytes: &[u8],
+        record: Option<RuleRecord>,
+        signing: &[&SigningKey],
+    ) -> Result<(), Error> {
+        let new = NewTarget { target: target.clone(), bytes: bytes.to_vec(), record };
+        self.publish(target.rule.publisher(), &[new], signing)
+    }
+
+    /// Adds files to a publisher's role: the bytes below `targets/`, then the document that lists them. Without
+    /// `signing` the document is written unsigned, for keys that are elsewhere.
+    ///
+    /// # Errors
+    /// When a file belongs to somebody else, is too large, or was published with other bytes.
+    pub fn publish(&self, publisher: &str, new: &[NewTarget], signing: &[&SigningKey]) -> Result<(), Error> {
+        name::check_publisher(publisher)?;
+        let mut document = self.next(publisher, self.lifetimes.publisher)?;
+        for new in new {
+            let path = new.target.to_string();
+            if new.target.rule.publisher() != publisher {
+                return Err(Error::Foreign { target: path, publisher: publisher.to_owned() });
+            }
+            let found = new.bytes.len() as u64;
+            if found > layout::MOST_TARGET_BYTES {
+                return Err(Error::Large { what: path, found, most: layout::MOST_TARGET_BYTES });
+            }
+            let file = TargetFile::of(&new.bytes, new.record.clone());
+            if document.targets.get(&path).is_some_and(|old| !old.is_same_file(&file)) {
+                return Err(Error::Published(path));
+            }
+            let place = self.folder.join(layout::target_path(&new.target, &file.hashes.sha256));
+            create_parent(&place)?;
+            files::write_atomic(&place, &new.bytes)?;
+            document.targets.insert(path, file);
+        }
+        self.put(publisher, document, signing)
+    }
+
+    /// Changes what a publisher says about a component, for instance that it was taken back. The bytes stay.
+    ///
+    /// # Errors
+    /// When it is not listed, or says nothing.
+    pub fn change_record(
+        &self,
+        target: &Target,
+        signing: &[&SigningKey],
+        change: impl FnOnce(&mut RuleRecord),
+    ) -> Result<(), Error> {
+        let publisher = target.rule.publisher();
+        let mut document = self.next(publisher, self.lifetimes.publisher)?;
+        let listed = document.targets.get_mut(&target.to_string()).and_then(|file| file.custom.as_mut());
+        let missing = || Error::NoTarget { target: target.to_string(), publisher: publisher.to_owned() };
+        change(&mut listed.ok_or_else(missing)?.dd);
+        self.put(publisher, document, signing)
+    }
+
+    /// Countersigns files as a publisher's role lists them now. `signing` are keys of `reviewed`.
+    ///
+    /// # Errors
+    /// When one of them is not listed.
+    pub fn review(&self, targets: &[Target], signing: &[&SigningKey]) -> Result<(), Error> {
+        let mut document = self.next(layout::REVIEWED, self.lifetimes.reviewed)?;
+        for target in targets {
+            let publisher = target.rule.publisher();
+            let listed = self.role(publisher)?.and_then(|role| role.signed.targets.get(&target.to_string()).cloned());
+            let missing = || Error::NoTarget { target: target.to_string(), publisher: publisher.to_owned() };
+            let file = TargetFile { custom: None, ..listed.ok_or_else(missing)? };
+            document.targets.insert(target.to_string(), file);
+        }
+        self.put(layout::REVIEWED, document, signing)
+    }
+
+    /// Forbids a component for everybody, by the hash of its bytes. `signing` are keys of `reviewed`.
+    ///
+    /// # Errors
+    /// When the document cannot be written.
+    pub fn revoke(&self, sha256: &str, reason: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+        let mut document = self.next(layout::REVIEWED, self.lifetimes.reviewed)?;
+        document.revoked.insert(sha256.to_owned(), reason.to_owned());
+        self.put(layout::REVIEWED, document, signing)
+    }
+
+    /// A role's document once more with a later expiry and nothing else changed.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn renew(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+        let lifetime = match role {
+            "targets" => self.lifetimes.targets,
+            layout::REVIEWED => self.lifetimes.reviewed,
+            _ => self.lifetimes.publisher,
+        };
+        let document = self.next(role, lifetime)?;
+        self.put(role, document, signing)
+    }
+
+    /// Adds signatures to the newest document of the top role, of `reviewed` or of a publisher, while no
+    /// snapshot names it.
+    ///
+    /// # Errors
+    /// When the role does not know a key, or the document is published.
+    pub fn sign_role(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+        let (version, published) = (self.newest(role)?, self.published(role)?);
+        let version = version.ok_or_else(|| self.no_role(role_name(role)))?;
+        if published == Some(version) {
+            return Err(Error::Published(layout::metadata_path(version, role)));
+        }
+        let (mut envelope, _) = self.read::<Targets>(version, role)?;
+        self.allowed(role, signing)?;
+        self.sign_all(&mut envelope, signing)?;
+        self.write(&layout::metadata_path(version, role), &self.bytes(&envelope)?)
+    }
+
+    /// Publishes what is pending: a snapshot of the newest documents, then the timestamp, last.
+    ///
+    /// # Errors
+    /// When a document lacks signatures, or a key is not of its role.
+    pub fn snapshot_and_timestamp(&self, snapshot: &[&SigningKey], timestamp: &[&SigningKey]) -> Result<(), Error> {
+        let mut meta = self.snapshot()?.map(|old| old.signed.meta).unwrap_or_default();
+        let mut roles = vec!["targets".to_owned(), layout::REVIEWED.to_owned()];
+        roles.extend(self.publishers()?);
+        for role in roles {
+            let Some(version) = self.newest(&role)? else { continue };
+            let (envelope, bytes) = self.read::<Targets>(version, &role)?;
+            let (signers, keys) = self.signers(&role)?;
+            let what = format!("`{}`", layout::metadata_path(version, &role));
+            envelope.verify(&what, &signers, &keys).map_err(|source| self.document(source))?;
+            let found = bytes.len() as u64;
+            if found > layout::MOST_ROLE_BYTES {
+                return Err(Error::Large { what, found, most: layout::MOST_ROLE_BYTES });
+            }
+            meta.insert(format!("{role}.json"), MetaFile::of(version, &bytes));
+        }
+        let version = self.following("snapshot", self.newest("snapshot")?)?;
+        let document = Snapshot {
+            kind: Snapshot::TYPE.to_owned(),
+            expires: self.until("snapshot", self.lifetimes.snapshot)?,
+            meta,
+            spec_version: SPEC_VERSION.to_owned(),
+            version,
+        };
+        let envelope = self.signed_by("snapshot", document, snapshot)?;
+        let bytes = self.bytes(&envelope)?;
+        let found = bytes.len() as u64;
+        if found > layout::MOST_SNAPSHOT_BYTES {
+            let what = layout::metadata_path(version, "snapshot");
+            return Err(Error::Large { what, found, most: layout::MOST_SNAPSHOT_BYTES });
+        }
+        self.write(&layout::metadata_path(version, "snapshot"), &bytes)?;
+        self.timestamp(MetaFile::of(version, &bytes), timestamp)
+    }
+
+    /// A new timestamp of the newest snapshot, with a later expiry and nothing else changed.
+    ///
+    /// # Errors
+    /// When there is no snapshot, or a key is not of its role.
+    pub fn renew_timestamp(&self, timestamp: &[&SigningKey]) -> Result<(), Error> {
+        let version = self.newest("snapshot")?.ok_or_else(|| self.no_role("snapshot".to_owned()))?;
+        let (_, bytes) = self.read::<Snapshot>(version, "snapshot")?;
+        self.timestamp(MetaFile::of(version, &bytes), timestamp)
+    }
+
+    fn timestamp(&self, snapshot: MetaFile, signing: &[&SigningKey]) -> Result<(), Error> {
+        let old = self.current_timestamp()?.map(|old| old.signed.version);
+        let document = Timestamp {
+            kind: Timestamp::TYPE.to_owned(),
+            expires: self.until("timestamp", self.lifetimes.timestamp)?,
+            meta: BTreeMap::from([("snapshot.json".to_owned(), snapshot)]),
+            spec_version: SPEC_VERSION.to_owned(),
+            version: self.following("timestamp", old)?,
+        };
+        let envelope = self.signed_by("timestamp", document, signing)?;
+        self.write(&layout::timestamp_path(), &self.bytes(&envelope)?)
+    }
+
+    /// The timestamp; none before the first.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn current_timestamp(&self) -> Result<Option<Envelope<Timestamp>>, Error> {
+        let path = self.folder.join(layout::timestamp_path());
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = files::read_regular(&path, layout::MOST_TIMESTAMP_BYTES)?;
+        Ok(Some(self.parse(&format!("`{}`", layout::timestamp_path()), &bytes)?))
+    }
+
+    /// Writes a role's document with these signatures. It needs the threshold only when it is published.
+    pub(super) fn put(&self, role: &str, document: Targets, signing: &[&SigningKey]) -> Result<(), Error> {
+        let path = layout::metadata_path(document.version, role);
+        let mut envelope = Envelope::unsigned(document);
+        // The first document of the top role says itself who signs the others.
+        if role == "targets" || self.newest("targets")?.is_some() {
+            self.allowed(role, signing)?;
+        }
+        self.sign_all(&mut envelope, signing)?;
+        self.write(&path, &self.bytes(&envelope)?)
+    }
+
+    /// What a role's next document begins with: the pending one, or the published one with the next version.
+    pub(super) fn next(&self, role: &str, lifetime: SignedDuration) -> Result<Targets, Error> {
+        let expires = self.until(role, lifetime)?;
+        let Some(newest) = self.newest(role)? else {
+            self.signers(role)?;
+            return Ok(Targets::empty(1, expires));
+        };
+        let mut document = self.read::<Targets>(newest, role)?.0.signed;
+        if self.published(role)? == Some(newest) {
+            document.version = self.following(role, Some(newest))?;
+        }
+        document.expires = expires;
+        Ok(document)
+    }
+
+    /// The version that clients see.
+    pub(super) fn published(&self, role: &str) -> Result<Option<u64>, Error> {
+        let snapshot = self.snapshot()?;
+        Ok(snapshot.and_then(|snapshot| snapshot.signed.meta.get(&format!("{role}.json")).map(|file| file.version)))
+    }
+
+    /// The highest version of a role's documents.
+    pub(super) fn newest(&self, role: &str) -> Result<Option<u64>, Error> {
+        let ending = format!(".{role}.json");
+        let folder = self.folder.join(layout::METADATA);
+        if !folder.is_dir() {
+            return Ok(None);
+        }
+        let mut newest = None;
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let version = name.to_str().and_then(|name| name.strip_suffix(&ending)).and_then(|text| text.parse().ok());
+            newest = newest.max(version);
+        }
+        Ok(newest)
+    }
+
+    pub(super) fn read<T: Document>(&self, version: u64, role: &str) -> Result<(Envelope<T>, Vec<u8>), Error> {
+        let path = layout::metadata_path(version, role);
+        let bytes = files::read_regular(&self.folder.join(&path), layout::MOST_ROLE_BYTES)?;
+        let envelope: Envelope<T> = self.parse(&format!("`{path}`"), &bytes)?;
+        if envelope.signed.version() != version {
+            let why = format!("it says it is version {}", envelope.signed.version());
+            return Err(self.document(metadata::Error::NotUnderstood { what: format!("`{path}`"), why }));
+        }
+        Ok((envelope, bytes))
+    }
+
+    fn parse<T: Document>(&self, what: &str, bytes: &[u8]) -> Result<Envelope<T>, Error> {
+        Envelope::parse(what, bytes).map_err(|source| self.document(source))
+    }
+
+    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.folder.join(path);
+        create_parent(&path)?;
+        Ok(files::write_atomic(&path, bytes)?)
+    }
+
+    pub(super) fn bytes<T: Document>(&self, envelope: &Envelope<T>) -> Result<Vec<u8>, Error> {
+        envelope.to_bytes().map_err(|source| self.document(source))
+    }
+
+    fn signed_by<T: Document>(&self, role: &str, document: T, signing: &[&SigningKey]) -> Result<Envelope<T>, Error> {
+        let mut envelope = Envelope::unsigned(document);
+        self.allowed(role, signing)?;
+        self.sign_all(&mut envelope, signing)?;
+        let root = self.root()?.signed;
+        self.verify(&envelope, role, &root.roles, &root.keys)?;
+        Ok(envelope)
+    }
+
+    pub(super) fn sign_all<T: Document>(&self, envelope: &mut Envelope<T>, keys: &[&SigningKey]) -> Result<(), Error> {
+        for key in keys {
+            envelope.sign(key).map_err(|source| self.document(source))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that a role does not know, before they sign anything.
+    pub(super) fn allowed(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+        let (signers, _) = self.signers(role)?;
+        for key in signing {
+            let public = key.public();
+            if !signers.keyids.contains(&public.key_id()) {
+                return Err(Error::ForeignKey { fingerprint: public.fingerprint(), role: role_name(role) });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn verify<T: Document>(
+        &self,
+        envelope: &Envelope<T>,
+        role: &str,
+        roles: &BTreeMap<String, RoleKeys>,
+        keys: &BTreeMap<String, Key>,
+    ) -> Result<(), Error> {
+        let signers = roles.get(role).ok_or_else(|| self.no_role(role_name(role)))?;
+        envelope.verify(&format!("The {role}"), signers, keys).map_err(|source| self.document(source))
+    }
+
+    pub(super) fn until(&self, role: &str, lifetime: SignedDuration) -> Result<Time, Error> {
+        let time = self.now.checked_add(lifetime).map_err(|_| Error::Time(role_name(role)))?;
+        Time::from_second(time.as_second()).map_err(|_| Error::Time(role_name(role)))
+    }
+
+    pub(super) fn following(&self, role: &str, version: Option<u64>) -> Result<u64, Error> {
+        let next = version.unwrap_or(0).saturating_add(1);
+        if next >= MOST_VERSION { Err(Error::Version(role_name(role))) } else { Ok(next) }
+    }
+
+    pub(super) fn document(&self, source: metadata::Error) -> Error {
+        Error::Document { folder: self.folder.clone(), source }
+    }
+
+    pub(super) fn no_role(&self, role: String) -> Error {
+        Error::NoRole { folder: self.folder.clone(), role }
+    }
+}
+
+/// How a role is called in a message.
+pub(super) fn role_name(role: &str) -> String {
+    match role {
+        "root" | "targets" | "snapshot" | "timestamp" | layout::REVIEWED => format!("role `{role}`"),
+        publisher => format!("publisher `{publisher}`"),
+    }
+}
+
+fn refs(signers: &Signers) -> Vec<&SigningKey> {
+    signers.keys.iter().collect()
+}
+
+/// Puts keys among those of a document and says who signs a role.
+pub(super) fn role_keys(
+    role: &str,
+    public: &[PublicKey],
+    threshold: u32,
+    keys: &mut BTreeMap<String, Key>,
+) -> Result<RoleKeys, Error> {
+    let mut keyids: Vec<String> = public.iter().map(PublicKey::key_id).collect();
+    keyids.sort_unstable();
+    keyids.dedup();
+    if threshold == 0 || threshold as usize > keyids.len() {
+        return Err(Error::Threshold { role: role.to_owned(), threshold, keys: keyids.len() });
+    }
+    keys.extend(public.iter().map(|key| (key.key_id(), Key::of(key))));
+    Ok(RoleKeys { keyids, threshold })
+}
+
+fn create_parent(path: &Path) -> Result<(), Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::name::{RuleName, TargetKind};
+    use super::*;
+
+    fn key(seed: u8) -> SigningKey {
+        SigningKey::from_seed(&[seed; 32])
+    }
+
+    fn keys() -> Keys {
+        Keys {
+            root: Signers { keys: vec![key(1), key(2), key(3)], threshold: 2 },
+            targets: Signers { keys: vec![key(4), key(5)], threshold: 2 },
+            reviewed: Signers::one(key(6)),
+            snapshot: Signers::one(key(7)),
+            timestamp: Signers::one(key(7)),
+        }
+    }
+
+    fn now() -> Time {
+        "2027-01-31T12:00:00Z".parse().expect("time")
+    }
+
+    fn component(rule: &str, version: &str) -> Target {
+        let name: RuleName = rule.parse().expect("name");
+        name.target(&version.parse().expect("version"), TargetKind::Component)
+    }
+
+    fn registry(folder: &Path) -> Repository {
+        let repository = Repository::init(&folder.join("registry"), &keys(), now()).expect("registry");
+        let top = [&key(4), &key(5)];
+        repository.add_publisher("acme", &[key(20).public()], 1, &top).expect("acme");
+        repository.add_publisher("bolt", &[key(21).public()], 1, &top).expect("bolt");
+        repository
+    }
+
+    fn publish(repository: &Repository) {
+        repository.snapshot_and_timestamp(&[&key(7)], &[&key(7)]).expect("published");
+    }
+
+    #[test]
+    fn versions_rise_when_they_were_published_and_not_before() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let repository = registry(folder.path());
+        assert_eq!(repository.newest("targets").expect("targets"), Some(2), "two additions, one pending document");
+        for version in ["1.0.0", "1.1.0"] {
+            let target = component("acme/fix-boot", version);
+            repository.add_target(&target, version.as_bytes(), None, &[&key(20)]).expect("added");
+            repository.review(&[target], &[&key(6)]).expect("reviewed");
+        }
+        assert_eq!(repository.newest("acme").expect("acme"), Some(1));
+        publish(&repository);
+        assert_eq!(repository.published("acme").expect("published"), Some(1));
+        let target = component("acme/fix-boot", "1.2.0");
+        repository.add_target(&target, b"1.2.0", None, &[&key(20)]).expect("added");
+        assert_eq!(repository.newest("acme").expect("acme"), Some(2));
+        assert_eq!(repository.published("acme").expect("published"), Some(1), "a client does not see it yet");
+        publish(&repository);
+        let acme = repository.role("acme").expect("acme").expect("there").signed;
+        assert_eq!((acme.version, acme.targets.len()), (2, 3));
+        assert_eq!(repository.current_timestamp().expect("timestamp").expect("there").signed.version, 3);
+        let roles = repository.targets().expect("targets").signed.delegations.expect("delegations").roles;
+        let order: Vec<&str> = roles.iter().map(|role| role.name.as_str()).collect();
+        assert_eq!(order, ["acme", "bolt", "reviewed"], "`reviewed` comes last");
+    }
+
+    #[test]
+    fn what_would_break_the_registry_is_refused() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let repository = registry(folder.path());
+        let top = [&key(4), &key(5)];
+        let target = component("acme/fix-boot", "1.0.0");
+        repository.add_target(&target, b"one", None, &[&key(20)]).expect("added");
+        let name = |text: &str| text.to_owned();
+        let told = |result: Result<(), Error>| {
+            let error = result.expect_err("refused");
+            let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+            format!("{error}{source}").replace(&repository.folder().display().to_string(), "R")
+        };
+        for (result, expected) in [
+            (
+                repository.add_target(&target, b"two", None, &[&key(20)]),
+                name("`acme/fix-boot/1.0.0.wasm` is published already with other bytes"),
+            ),
+            (
+                repository.publish(
+                    "bolt",
+                    &[NewTarget { target: target.clone(), bytes: b"one".to_vec(), record: None }],
+                    &[&key(21)],
+                ),
+                name("`acme/fix-boot/1.0.0.wasm` does not belong to the publisher `bolt`"),
+            ),
+            (
+                repository.add_target(&component("acme/fix-boot", "1.0.1"), b"two", None, &[&key(21)]),
+                format!("The key {} signs nothing for publisher `acme`", key(21).public().fingerprint()),
+            ),
+            (
+                repository.add_target(&component("none/fix-boot", "1.0.1"), b"two", None, &[&key(21)]),
+                name("The registry `R` has no publisher `none`"),
+            ),
+            (
+                repository.add_publisher("acme", &[key(20).public()], 1, &top),
+                name("The publisher `acme` is there already"),
+            ),
+            (
+                repository.add_publisher("b0lt", &[key(20).public()], 1, &top),
+                name("The publisher `b0lt` could be taken for `bolt`"),
+            ),
+            (
+                repository.add_publisher("targets", &[key(20).public()], 1, &top),
+                name("`targets` is no publisher: a role of every registry has this name"),
+            ),
+            (
+                repository.add_publisher("zeta", &[key(20).public(), key(20).public()], 2, &top),
+                name("publisher `zeta` wants 2 of 1 keys"),
+            ),
+            (
+                repository.review(&[component("acme/fix-boot", "9.0.0")], &[&key(6)]),
+                name("The publisher `acme` has no `acme/fix-boot/9.0.0.wasm`"),
+            ),
+            (
+                repository.snapshot_and_timestamp(&[&key(6)], &[&key(7)]),
+                format!("The key {} signs nothing for role `snapshot`", key(6).public().fingerprint()),
+            ),
+            (
+                repository.add_target(
+                    &component("acme/fix-boot", "2.0.0"),
+                    &vec![0; (10 << 20) + 1],
+                    None,
+                    &[&key(20)],
+                ),
+                name("`acme/fix-boot/2.0.0.wasm` has 10485761 bytes, and clients take at most 10485760"),
+            ),
+        ] {
+            assert_eq!(told(result), expected);
+        }
+        // One key of two is not enough to publish a new publisher, and can be added later.
+        repository.add_publisher("zeta", &[key(22).public()], 1, &[&key(4)]).expect("pending");
+        let error = told(repository.snapshot_and_timestamp(&[&key(7)], &[&key(7)]));
+        assert_eq!(error, "The registry `R`: `metadata/2.targets.json` has 1 of the 2 signatures that its role needs");
+        repository.sign_role("targets", &[&key(5)]).expect("second signature");
+        publish(&repository);
+        let error = told(repository.sign_role("targets", &[&key(5)]));
+        assert_eq!(error, "`metadata/2.targets.json` is published already with other bytes");
+        assert!(matches!(Repository::init(repository.folder(), &keys(), now()), Err(Error::Exists(_))));
+        assert!(matches!(Repository::open(folder.path(), now()), Err(Error::NoRegistry(_))));
+    }
+
+    #[test]
+    fn the_same_steps_with_the_same_keys_make_the_same_files() {
+        let made = || {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let repository = registry(folder.path());
+            let target = component("acme/fix-boot", "1.0.0");
+            repository.add_target(&target, b"one", None, &[&key(20)]).expect("added");
+            repository.review(&[target], &[&key(6)]).expect("reviewed");
+            publish(&repository);
+            let mut files = BTreeMap::new();
+            let mut folders = vec![repository.folder().to_path_buf()];
+            while let Some(next) = folders.pop() {
+                for entry in fs::read_dir(next).expect("list") {
+                    let path = entry.expect("entry").path();
+                    if path.is_dir() {
+                        folders.push(path);
+                    } else {
+                        let name = path.strip_prefix(repository.folder()).expect("below").to_path_buf();
+                        files.insert(name, fs::read(&path).expect("read"));
+                    }
+                }
+            }
+            files
+        };
+        let (a, b) = (made(), made());
+        assert_eq!(a, b);
+        assert_eq!(a.len(), 10, "{:?}", a.keys());
+    }
+
+    #[test]
+    fn a_removed_publisher_stays_in_the_snapshot() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let repository = registry(folder.path());
+        repository.add_target(&component("acme/fix-boot", "1.0.0"), b"one", None, &[&key(20)]).expect("added");
+        publish(&repository);
+        repository.remove_publisher("acme", &[&key(4), &key(5)]).expect("removed");
+        publish(&repository);
+        assert_eq!(repository.publishers().expect("publishers"), ["bolt"]);
+        let meta = repository.snapshot().expect("snapshot").expect("there").signed.meta;
+        assert_eq!(meta.get("acme.json").map(|file| file.version), Some(1));
+        let delegations = repository.targets().expect("targets").signed.delegations.expect("delegations");
+        assert!(!delegations.keys.contains_key(&key(20).public().key_id()), "its key is gone");
+    }
+}
