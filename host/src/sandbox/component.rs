@@ -41,6 +41,21 @@ pub fn newest_contract() -> String {
     CONTRACTS.last().map_or_else(String::new, |one| format!("{}.{}", one.major, one.minor))
 }
 
+/// Which contracts a build of the host takes: a contract that may still change is for those who change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Build {
+    /// released contracts only
+    Release,
+    /// versions such as `0.1.1-dev.1` too
+    Development,
+}
+
+impl Build {
+    const fn of_this_binary() -> Self {
+        if cfg!(debug_assertions) { Self::Development } else { Self::Release }
+    }
+}
+
 /// How the names of SDKs begin whose rules bring an interpreter along.
 const SCRIPT_SDKS: [&str; 2] = ["rule-sdk-python ", "rule-sdk-js "];
 
@@ -191,7 +206,7 @@ pub fn inspect(bytes: &[u8], limits: &Limits) -> Result<Inspection, Finding> {
         }
     }
 
-    let (interface, contract) = outline.contract()?;
+    let (interface, contract) = outline.contract(Build::of_this_binary())?;
     Ok(Inspection {
         sha256: sha256_hex(bytes),
         bytes: bytes.len(),
@@ -325,7 +340,7 @@ impl Outline {
     }
 
     /// The exported interface of the newest contract that both sides speak.
-    fn contract(&self) -> Result<(String, semver::Version), Finding> {
+    fn contract(&self, build: Build) -> Result<(String, semver::Version), Finding> {
         let known = CONTRACTS.iter().map(|one| format!("{}.{}", one.major, one.minor)).collect::<Vec<_>>().join(", ");
         let exported: Vec<(String, semver::Version)> = self
             .instances
@@ -335,15 +350,21 @@ impl Outline {
                 Some((name.clone(), version))
             })
             .collect();
-        let spoken = exported.iter().filter(|(_, version)| {
-            version.pre.is_empty()
-                && CONTRACTS.iter().any(|one| one.major == version.major && one.minor == version.minor)
-        });
+        let in_a_known_line = |version: &semver::Version| {
+            CONTRACTS.iter().any(|one| one.major == version.major && one.minor == version.minor)
+        };
+        let spoken = exported
+            .iter()
+            .filter(|(_, version)| in_a_known_line(version) && (version.pre.is_empty() || build == Build::Development));
         if let Some(newest) = spoken.max_by(|a, b| a.1.cmp(&b.1)) {
             return Ok(newest.clone());
         }
         let reason = match exported.iter().map(|(_, version)| version).max() {
             None => format!("it exports no `{INTERFACE}…`; this host speaks contract {known}"),
+            Some(version) if in_a_known_line(version) => format!(
+                "it speaks contract {version}, which is not released and may still change; this host speaks {known}, \
+                 and only a development build of it takes unreleased ones"
+            ),
             Some(version) => {
                 let newest = CONTRACTS.last().map(|one| semver::Version::new(one.major, one.minor, u64::MAX));
                 let needs = if newest.is_some_and(|newest| *version > newest) { "; it needs a newer host" } else { "" };
@@ -357,6 +378,64 @@ impl Outline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn contract(exported: &[&str], build: Build) -> Result<String, String> {
+        let instances = exported.iter().map(|version| format!("{INTERFACE}{version}")).collect();
+        let outline = Outline { instances, ..Outline::default() };
+        outline.contract(build).map(|(_, version)| version.to_string()).map_err(|(class, reason)| {
+            assert_eq!(class, Class::ContractVersion);
+            reason
+        })
+    }
+
+    #[test]
+    fn unreleased_contracts_are_for_development_builds() {
+        for build in [Build::Release, Build::Development] {
+            assert_eq!(contract(&["0.1.0"], build).as_deref(), Ok("0.1.0"));
+            assert_eq!(contract(&["0.1.0", "0.1.3"], build).as_deref(), Ok("0.1.3"));
+            let newer = contract(&["0.2.0"], build).expect_err("newer");
+            assert_eq!(newer, "it speaks contract 0.2.0, this host speaks 0.1; it needs a newer host");
+            let newer = contract(&["0.2.0-dev.1"], build).expect_err("newer and unreleased");
+            assert_eq!(newer, "it speaks contract 0.2.0-dev.1, this host speaks 0.1; it needs a newer host");
+            let older = contract(&["0.0.9"], build).expect_err("older");
+            assert_eq!(older, "it speaks contract 0.0.9, this host speaks 0.1");
+            let none = contract(&["new"], build).expect_err("no version");
+            assert_eq!(none, "it exports no `delegate-doctor:rules/rule@…`; this host speaks contract 0.1");
+        }
+        assert_eq!(contract(&["0.1.1-dev.1"], Build::Development).as_deref(), Ok("0.1.1-dev.1"));
+        assert_eq!(contract(&["0.1.1-dev.1", "0.1.0"], Build::Release).as_deref(), Ok("0.1.0"));
+        assert_eq!(
+            contract(&["0.1.1-dev.1"], Build::Release).expect_err("unreleased"),
+            "it speaks contract 0.1.1-dev.1, which is not released and may still change; this host speaks 0.1, and \
+             only a development build of it takes unreleased ones"
+        );
+    }
+
+    /// The texts of released contracts, by their SHA-256: a released text never changes.
+    const RELEASED: [(&str, &str, &str); 1] = [(
+        "0.1.0",
+        include_str!("../../../wit/since-0.1.0/rules.wit"),
+        "7b461427a651c7f7cd5429b6eaf258a0e645676ac4ed383564c21366e5237708",
+    )];
+
+    #[test]
+    fn released_contracts_stay_as_they_are() {
+        for (version, text, sha256) in RELEASED {
+            assert_eq!(sha256_hex(text.as_bytes()), sha256, "contract {version} is released and may not change");
+            assert!(text.contains(&format!("\npackage delegate-doctor:rules@{version};\n")), "{version}");
+        }
+        let lines: Vec<_> =
+            RELEASED.iter().filter_map(|(version, ..)| version.parse::<semver::Version>().ok()).collect();
+        for known in CONTRACTS {
+            let released = |one: &semver::Version| one.major == known.major && one.minor == known.minor;
+            assert!(lines.iter().any(released), "{known:?} has no frozen text");
+        }
+        // The text that SDKs are made from is the newest released one, or the next one under way.
+        let current = include_str!("../../../wit/rules.wit");
+        let (version, newest, _) = RELEASED.last().expect("released");
+        let under_way = current.lines().any(|line| line.starts_with("package ") && line.contains("-dev."));
+        assert!(current == *newest || under_way, "`wit/rules.wit` differs from {version} and is no `-dev.` version");
+    }
 
     #[test]
     fn custom_sections_do_not_change_what_is_compiled_and_others_do() {
