@@ -54,6 +54,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "torch",
         "inputs and outputs are the protocol's tensor files; the runner is built against the environment",
     ),
+    ("registry", "sandbox", "what a registry lists is looked at as the sandbox looks at it"),
     ("sandbox", "graph", "the contract's types convert from the graph's"),
     ("run_folder", "settings", "a run folder is opened where the settings say"),
     ("pipeline", "settings", "the settings are the pipeline's input, plain values"),

@@ -4,10 +4,13 @@
 //! [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
 
 mod embedded;
+pub mod gate;
 pub mod key;
 pub mod layout;
 pub mod metadata;
 pub mod name;
+pub mod pack;
+pub mod publish;
 pub mod writer;
 
 use std::borrow::Cow;

@@ -246,6 +246,8 @@ pub struct NewTarget {
 #[derive(Clone, Debug)]
 pub struct Repository {
     folder: PathBuf,
+    /// where files are written to, when it is not the registry itself
+    into: Option<PathBuf>,
     /// the time that documents are made at
     pub now: Time,
     /// how long they hold
@@ -315,7 +317,13 @@ impl Repository {
     }
 
     fn at(folder: &Path, now: Time) -> Self {
-        Self { folder: folder.to_path_buf(), now, lifetimes: Lifetimes::default() }
+        Self { folder: folder.to_path_buf(), into: None, now, lifetimes: Lifetimes::default() }
+    }
+
+    /// The same registry, read as it is; what is written goes into another folder and follows on the newest
+    /// documents, whether a snapshot names them or not. That folder holds what a pull request adds.
+    pub fn proposing(&self, into: &Path) -> Self {
+        Self { into: Some(into.to_path_buf()), ..self.clone() }
     }
 
     /// Where it lies.
@@ -505,9 +513,7 @@ impl Repository {
             if document.targets.get(&path).is_some_and(|old| !old.is_same_file(&file)) {
                 return Err(Error::Published(path));
             }
-            let place = self.folder.join(layout::target_path(&new.target, &file.hashes.sha256));
-            create_parent(&place)?;
-            files::write_atomic(&place, &new.bytes)?;
+            self.write(&layout::target_path(&new.target, &file.hashes.sha256), &new.bytes)?;
             document.targets.insert(path, file);
         }
         self.put(publisher, document, signing)
@@ -683,7 +689,7 @@ impl Repository {
             return Ok(Targets::empty(1, expires));
         };
         let mut document = self.read::<Targets>(newest, role)?.0.signed;
-        if self.published(role)? == Some(newest) {
+        if self.into.is_some() || self.published(role)? == Some(newest) {
             document.version = self.following(role, Some(newest))?;
         }
         document.expires = expires;
@@ -728,8 +734,10 @@ impl Repository {
     }
 
     pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.folder.join(path);
-        create_parent(&path)?;
+        let path = self.into.as_ref().unwrap_or(&self.folder).join(path);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
         Ok(files::write_atomic(&path, bytes)?)
     }
 
@@ -822,13 +830,6 @@ pub(super) fn role_keys(
     }
     keys.extend(public.iter().map(|key| (key.key_id(), Key::of(key))));
     Ok(RoleKeys { keyids, threshold })
-}
-
-fn create_parent(path: &Path) -> Result<(), Error> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
