@@ -20,6 +20,7 @@ use super::component::{Tools, described};
 use super::{Error, c, javascript, python, rust};
 use crate::files;
 use crate::progress::Progress;
+use crate::registry::pack::Words;
 use crate::sandbox::contract::Manifest;
 use crate::sandbox::{Limits, Sandbox};
 
@@ -80,9 +81,15 @@ pub struct RuleFile {
     /// the version that the rule's manifest gives; needed where no `Cargo.toml` gives it
     #[serde(default)]
     pub version: Option<semver::Version>,
+    /// its name within its publisher; else the crate's without a leading `dd-NNN-`, else the id
+    #[serde(default)]
+    pub name: Option<String>,
     /// SPDX expression
     #[serde(default)]
     pub license: String,
+    /// an `https://` address where its source is
+    #[serde(default)]
+    pub source: String,
     /// words to find it by
     #[serde(default)]
     pub keywords: Vec<String>,
@@ -132,6 +139,19 @@ impl Project {
             return Err(Error::Project { path, why });
         }
         Ok(Self { folder: fs::canonicalize(folder)?, file, data: data.to_path_buf() })
+    }
+
+    /// What packaging adds to what the component says about itself.
+    pub fn words(&self) -> Words {
+        let crate_name = || {
+            let text = fs::read_to_string(self.folder.join("Cargo.toml")).ok()?;
+            let parsed: toml::Table = text.parse().ok()?;
+            let name = parsed.get("package")?.get("name")?.as_str()?;
+            Some(without_number(name).to_owned())
+        };
+        let name = self.file.name.clone().or_else(crate_name).unwrap_or_else(|| self.file.id.clone());
+        let RuleFile { license, source, keywords, .. } = self.file.clone();
+        Words { name, license, source, keywords }
     }
 
     /// The limits that the rule is loaded with.
@@ -193,6 +213,15 @@ impl Project {
     }
 }
 
+/// `dd-001-softmax-layout` without what says which rule of a series it is: `softmax-layout`.
+fn without_number(name: &str) -> &str {
+    let mut parts = name.splitn(3, '-');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("dd"), Some(number), Some(rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,5 +252,23 @@ mod tests {
             .expect("write");
         let project = Project::read(folder.path(), data).expect("enough");
         assert_eq!((project.file.language, project.limits()), (Language::Js, Limits::script()));
+    }
+
+    #[test]
+    fn a_rule_is_published_under_its_own_or_its_crates_name() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let write =
+            |name: &str, text: &str| files::write_atomic(&folder.path().join(name), text.as_bytes()).expect(name);
+        let name = || Project::read(folder.path(), Path::new("/nonexistent")).expect("project").words().name;
+        write(PROJECT_FILE, "id = 'dd-007'");
+        assert_eq!(name(), "dd-007");
+        for (crate_name, expected) in
+            [("dd-007-softmax-layout", "softmax-layout"), ("swish", "swish"), ("dd-extra-thing", "dd-extra-thing")]
+        {
+            write("Cargo.toml", &format!("[package]\nname = '{crate_name}'"));
+            assert_eq!(name(), expected);
+        }
+        write(PROJECT_FILE, "id = 'dd-007'\nname = 'chosen'");
+        assert_eq!(name(), "chosen");
     }
 }

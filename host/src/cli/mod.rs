@@ -14,9 +14,11 @@ mod finished_run;
 mod man;
 mod optimize;
 mod reference;
+mod registry;
 mod report;
 mod rules;
 mod setup;
+mod signing;
 mod version;
 
 use std::ffi::{OsStr, OsString};
@@ -88,6 +90,7 @@ enum Command {
     Report(report::Arguments),
     Explain(explain::Arguments),
     Rules(rules::Arguments),
+    Registry(registry::Arguments),
     Setup(setup::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -166,6 +169,7 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         Command::Report(arguments) => report::run(&arguments, &context(python, printer)?),
         Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
         Command::Rules(arguments) => rules::run(&arguments, &context(python, printer)?),
+        Command::Registry(arguments) => registry::run(&arguments, &context(python, printer)?),
         Command::Setup(arguments) => setup::run(&arguments, &context(python, printer)?),
         Command::Doctor(arguments) => doctor::run(&arguments, &context(python, printer)?),
     }

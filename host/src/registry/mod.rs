@@ -3,6 +3,8 @@
 //! In: `registry/bundled.toml` and the components beside it, both embedded when the host is built. Out:
 //! [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
 
+pub mod audit;
+pub mod ceremony;
 mod embedded;
 pub mod gate;
 pub mod key;
@@ -11,6 +13,7 @@ pub mod metadata;
 pub mod name;
 pub mod pack;
 pub mod publish;
+pub mod review;
 pub mod writer;
 
 use std::borrow::Cow;

@@ -2,8 +2,12 @@
 
 mod build;
 mod inspect;
+mod key;
 mod list;
 mod new;
+mod pack;
+mod publish;
+mod sign;
 mod test;
 mod validate;
 mod why_not;
@@ -41,6 +45,11 @@ enum Command {
     Inspect(inspect::Arguments),
     WhyNot(why_not::Arguments),
     Validate(validate::Arguments),
+    Key(key::Arguments),
+    Pack(pack::Arguments),
+    Sign(sign::Arguments),
+    Publish(publish::Arguments),
+    Yank(publish::Yank),
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
@@ -52,6 +61,11 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         Command::Inspect(arguments) => inspect::run(arguments, context),
         Command::WhyNot(arguments) => why_not::run(arguments, context),
         Command::Validate(arguments) => validate::run(arguments, context),
+        Command::Key(arguments) => key::run(arguments, context),
+        Command::Pack(arguments) => pack::run(arguments, context),
+        Command::Sign(arguments) => sign::run(arguments, context),
+        Command::Publish(arguments) => publish::run(arguments, context),
+        Command::Yank(arguments) => publish::yank(arguments, context),
     }
 }
 

@@ -43,6 +43,7 @@ impl Gate<'_> {
             self.threshold(&new.path, role, &signers.keyids, signers.threshold, &root.keys);
         }
         self.verdict.does.push(format!("makes root {}", root.version));
+        self.root = Some(envelope.signed);
         Ok(())
     }
 
@@ -58,6 +59,7 @@ impl Gate<'_> {
             self.say(&new.path, "it lists files, and the top role only says who the publishers are");
         }
         let old = self.base.targets()?.signed.delegations.unwrap_or_default();
+        self.top = Some(document.clone());
         let Some(delegations) = document.delegations else {
             self.say(&new.path, "it has no publishers and no `reviewed`");
             return Ok(());

@@ -2,7 +2,8 @@
 //!
 //! In: the registry as it is merged, and the files that a change adds. Out: what is wrong, file by file. It
 //! needs no secret and runs nothing of the change but components in the sandbox, so that it may judge what
-//! strangers send. Keys are the merged ones: a change cannot bring the key that it is signed with.
+//! strangers send. Keys are the merged ones: a change cannot bring the key that it is signed with, unless a root
+//! or a top role that the merged keys have signed comes along and names it.
 //!
 //! ```text
 //! a publisher's change   N+1.acme.json and targets/acme/…, nothing else     publisher.rs
@@ -24,7 +25,7 @@ use jiff::{SignedDuration, Timestamp as Time};
 pub use changes::{Change, Content, compare, overlay};
 
 use super::layout;
-use super::metadata::{Document, Envelope, TargetFile, Targets};
+use super::metadata::{Document, Envelope, Key, RoleKeys, Root, TargetFile, Targets};
 use super::name::{self, Target};
 use super::pack::Package;
 use super::writer::{self, Repository};
@@ -70,6 +71,8 @@ pub fn check(base: &Repository, changes: &[Change], load: Option<Load<'_>>) -> R
         load,
         changes: changes.iter().map(|change| (change.path.as_str(), change)).collect(),
         listed: BTreeSet::new(),
+        root: None,
+        top: None,
         verdict: Verdict::default(),
     };
     gate.run()?;
@@ -84,6 +87,10 @@ struct Gate<'a> {
     changes: BTreeMap<&'a str, &'a Change>,
     /// files below `targets/` that a document of the change lists
     listed: BTreeSet<String>,
+    /// a root of the change that is signed as it has to be
+    root: Option<Root>,
+    /// a top role of the change that is signed as it has to be
+    top: Option<Targets>,
     verdict: Verdict,
 }
 
@@ -146,6 +153,12 @@ impl<'a> Gate<'a> {
                 self.say(&path, "it is no file of a publisher");
             }
         }
+        // Who may sign comes before what is signed.
+        documents.sort_by_key(|new| match new.role.as_str() {
+            "root" => 0,
+            "targets" => 1,
+            _ => 2,
+        });
         for new in &documents {
             match new.role.as_str() {
                 "root" => self.root(new)?,
@@ -211,7 +224,7 @@ impl<'a> Gate<'a> {
 
     /// Refuses a document that lacks signatures of merged keys.
     fn signed<T: Document>(&mut self, new: &New<'_>, envelope: &Envelope<T>) -> Result<bool, writer::Error> {
-        let (signers, keys) = self.base.signers(&new.role)?;
+        let (signers, keys) = self.signers(&new.role)?;
         match envelope.verify("it", &signers, &keys) {
             Ok(()) => Ok(true),
             Err(_) => {
@@ -222,6 +235,23 @@ impl<'a> Gate<'a> {
                 Ok(false)
             }
         }
+    }
+
+    /// Who signs a role once the change is merged, as far as the change has shown its right to say so.
+    fn signers(&self, role: &str) -> Result<(RoleKeys, BTreeMap<String, Key>), writer::Error> {
+        if role != "root"
+            && let Some(root) = &self.root
+            && let Some(signers) = root.roles.get(role)
+        {
+            return Ok((signers.clone(), root.keys.clone()));
+        }
+        let delegations = self.top.as_ref().and_then(|top| top.delegations.as_ref());
+        if let Some(delegations) = delegations
+            && let Some(found) = delegations.roles.iter().find(|delegated| delegated.name == role)
+        {
+            return Ok((found.role_keys(), delegations.keys.clone()));
+        }
+        self.base.signers(role)
     }
 
     /// The bytes of a file that a document lists: from the change, or from the registry.

@@ -18,7 +18,9 @@ const MOST_REASON: usize = 500;
 impl Gate<'_> {
     pub(super) fn publisher(&mut self, new: &New<'_>) -> Result<(), writer::Error> {
         let publisher = new.role.as_str();
-        if !self.base.publishers()?.iter().any(|known| known == publisher) {
+        let top = self.top.as_ref().and_then(|top| top.delegations.as_ref());
+        let comes_along = top.is_some_and(|top| top.roles.iter().any(|role| role.name == publisher));
+        if !comes_along && !self.base.publishers()?.iter().any(|known| known == publisher) {
             self.say(&new.path, format!("the merged registry has no publisher `{publisher}`"));
             return Ok(());
         }

@@ -1,0 +1,54 @@
+//! `registry …`: what the maintainers of a registry do.
+
+mod check;
+mod delegate;
+mod init;
+mod resign;
+mod review;
+mod rotate;
+mod sign;
+
+use clap::Subcommand;
+
+use super::Context;
+use crate::output::{Exit, Failure};
+
+/// Keep a registry of rules
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor registry init rules-registry --keys keys                          Begin a registry
+  delegate-doctor registry delegate acme --public-key acme.pub.pem --registry rules-registry --key keys/targets-1.pem
+  delegate-doctor registry check rules-registry                                     Check all of it
+  delegate-doctor registry check pull-request --base rules-registry                 The gate for a pull request
+  delegate-doctor registry review --registry rules-registry --key keys/reviewed-1.pem
+  delegate-doctor registry resign --registry rules-registry --key keys/online.pem   Publish what waits")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::Arguments),
+    Delegate(delegate::Arguments),
+    Check(check::Arguments),
+    Review(review::Arguments),
+    Revoke(review::Revoke),
+    Sign(sign::Arguments),
+    Resign(resign::Arguments),
+    Rotate(rotate::Arguments),
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
+    match &arguments.command {
+        Command::Init(arguments) => init::run(arguments, context),
+        Command::Delegate(arguments) => delegate::run(arguments, context),
+        Command::Check(arguments) => check::run(arguments, context),
+        Command::Review(arguments) => review::run(arguments, context),
+        Command::Revoke(arguments) => review::revoke(arguments, context),
+        Command::Sign(arguments) => sign::run(arguments, context),
+        Command::Resign(arguments) => resign::run(arguments, context),
+        Command::Rotate(arguments) => rotate::run(arguments, context),
+    }
+}

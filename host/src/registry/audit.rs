@@ -1,0 +1,195 @@
+//! A registry looked at as a whole, the way a maintainer and the publishing job do: every signature, every
+//! hash, every package, and nothing beside them.
+
+use std::collections::BTreeSet;
+
+use super::gate::{Content, Finding, Load, compare};
+use super::layout;
+use super::metadata::{Envelope, MetaFile, Root, Snapshot, Targets};
+use super::name::{Target, TargetKind};
+use super::pack::Package;
+use super::writer::{Error, Repository, STAGING};
+use crate::files::{self, sha256_hex};
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// what is wrong
+    pub findings: Vec<Finding>,
+    /// publishers
+    pub publishers: usize,
+    /// versions of rules
+    pub versions: usize,
+    /// of them, countersigned
+    pub reviewed: usize,
+}
+
+/// Checks everything that a client could be given. With `load`, every component is loaded in the sandbox.
+///
+/// # Errors
+/// When the registry cannot be read at all.
+pub fn audit(registry: &Repository, load: Option<Load<'_>>) -> Result<Audit, Error> {
+    let mut audit = Audit::default();
+    roots(registry, &mut audit)?;
+    let root = registry.root()?.signed;
+    let Some(timestamp) = registry.current_timestamp()? else {
+        say(&mut audit, &layout::timestamp_path(), "it is missing");
+        return Ok(audit);
+    };
+    let what = layout::timestamp_path();
+    if let Err(error) = registry.verify(&timestamp, "timestamp", &root.roles, &root.keys) {
+        say(&mut audit, &what, told(&error));
+    }
+    let Some(pinned) = timestamp.signed.meta.get("snapshot.json") else {
+        say(&mut audit, &what, "it names no snapshot");
+        return Ok(audit);
+    };
+    let path = layout::metadata_path(pinned.version, "snapshot");
+    let Some((snapshot, bytes)) = attempt(&mut audit, &path, registry.read::<Snapshot>(pinned.version, "snapshot"))
+    else {
+        return Ok(audit);
+    };
+    compare_pinned(&mut audit, &path, pinned, &bytes);
+    if let Err(error) = registry.verify(&snapshot, "snapshot", &root.roles, &root.keys) {
+        say(&mut audit, &path, told(&error));
+    }
+    let publishers: BTreeSet<String> = registry.publishers()?.into_iter().collect();
+    audit.publishers = publishers.len();
+    let mut listed = BTreeSet::new();
+    let reviewed = snapshot.signed.meta.get("reviewed.json");
+    let reviewed = reviewed.and_then(|file| registry.read::<Targets>(file.version, layout::REVIEWED).ok());
+    let reviewed = reviewed.map(|(envelope, _)| envelope.signed.targets).unwrap_or_default();
+    for (file, pinned) in &snapshot.signed.meta {
+        let role = file.strip_suffix(".json").unwrap_or(file);
+        let path = layout::metadata_path(pinned.version, role);
+        let read = attempt(&mut audit, &path, registry.read::<Targets>(pinned.version, role));
+        let Some((envelope, bytes)) = read else { continue };
+        compare_pinned(&mut audit, &path, pinned, &bytes);
+        if role != "targets" && role != layout::REVIEWED && !publishers.contains(role) {
+            // A publisher that was removed; its last document stays listed.
+            continue;
+        }
+        let (signers, keys) = registry.signers(role)?;
+        if let Err(error) = envelope.verify("it", &signers, &keys) {
+            say(&mut audit, &path, error.to_string());
+        }
+        if publishers.contains(role) {
+            files_of(registry, role, &path, &envelope, &mut audit, &mut listed, load);
+            let components = envelope.signed.targets.iter().filter(|(path, _)| path.ends_with(".wasm"));
+            let countersigned =
+                components.filter(|(path, file)| reviewed.get(*path).is_some_and(|seen| seen.is_same_file(file)));
+            audit.reviewed += countersigned.count();
+        }
+    }
+    stray(registry, &listed, &mut audit)?;
+    audit.findings.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(audit)
+}
+
+/// Every root from the first on must be signed by the one before it and by itself.
+fn roots(registry: &Repository, audit: &mut Audit) -> Result<(), Error> {
+    let newest = registry.newest("root")?.unwrap_or(0);
+    let mut before: Option<Envelope<Root>> = None;
+    for version in 1..=newest {
+        let path = layout::metadata_path(version, "root");
+        let Some((root, _)) = attempt(audit, &path, registry.read::<Root>(version, "root")) else { return Ok(()) };
+        for signer in before.iter().chain([&root]) {
+            if let Err(error) = registry.verify(&root, "root", &signer.signed.roles, &signer.signed.keys) {
+                say(audit, &path, told(&error));
+            }
+        }
+        before = Some(root);
+    }
+    Ok(())
+}
+
+fn files_of(
+    registry: &Repository,
+    publisher: &str,
+    document: &str,
+    envelope: &Envelope<Targets>,
+    audit: &mut Audit,
+    listed: &mut BTreeSet<String>,
+    load: Option<Load<'_>>,
+) {
+    for (name, file) in &envelope.signed.targets {
+        let target = match name.parse::<Target>() {
+            Ok(target) if target.rule.publisher() == publisher => target,
+            Ok(_) => {
+                say(audit, document, format!("`{name}` is not below `{publisher}/`"));
+                continue;
+            }
+            Err(error) => {
+                say(audit, document, error.to_string());
+                continue;
+            }
+        };
+        let path = layout::target_path(&target, &file.hashes.sha256);
+        listed.insert(path.clone());
+        let read = files::read_regular(&registry.folder().join(&path), layout::MOST_TARGET_BYTES);
+        let Some(bytes) = attempt(audit, &path, read) else { continue };
+        if sha256_hex(&bytes) != file.hashes.sha256 || bytes.len() as u64 != file.length {
+            say(audit, &path, "its bytes are not the ones that are listed");
+            continue;
+        }
+        if target.kind != TargetKind::Component {
+            continue;
+        }
+        audit.versions += 1;
+        let other = |kind| {
+            let other = target.rule.target(&target.version, kind);
+            let file = envelope.signed.targets.get(&other.to_string())?;
+            let path = layout::target_path(&other, &file.hashes.sha256);
+            files::read_regular(&registry.folder().join(path), layout::MOST_TARGET_BYTES).ok()
+        };
+        let (Some(manifest), Some(evidence)) = (other(TargetKind::Manifest), other(TargetKind::Evidence)) else {
+            say(audit, document, format!("{name} lacks its manifest or its evidence"));
+            continue;
+        };
+        let checked = Package::of(bytes, manifest, evidence).map_err(|error| error.to_string());
+        let checked = checked.and_then(|package| load.map_or(Ok(()), |load| load(&package)));
+        if let Err(reason) = checked {
+            say(audit, &path, reason);
+        }
+    }
+}
+
+/// Files that nothing names, and that are no files.
+fn stray(registry: &Repository, listed: &BTreeSet<String>, audit: &mut Audit) -> Result<(), Error> {
+    let nothing = tempfile::tempdir()?;
+    for change in compare(nothing.path(), registry.folder())? {
+        let path = change.path;
+        if !matches!(change.content, Content::File(_)) {
+            say(audit, &path, "it is no regular file of a size that clients take");
+        } else if path.starts_with("targets/") && !listed.contains(&path) {
+            say(audit, &path, "no published document lists it");
+        } else if path.starts_with(STAGING) {
+            say(audit, &path, "it waits for signatures");
+        }
+    }
+    Ok(())
+}
+
+fn compare_pinned(audit: &mut Audit, path: &str, pinned: &MetaFile, bytes: &[u8]) {
+    if sha256_hex(bytes) != pinned.hashes.sha256 || bytes.len() as u64 != pinned.length {
+        say(audit, path, "its bytes are not the ones that are pinned");
+    }
+}
+
+fn attempt<T, E: std::error::Error>(audit: &mut Audit, path: &str, read: Result<T, E>) -> Option<T> {
+    match read {
+        Ok(value) => Some(value),
+        Err(error) => {
+            say(audit, path, told(&error));
+            None
+        }
+    }
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn say(audit: &mut Audit, file: &str, what: impl Into<String>) {
+    audit.findings.push(Finding { file: file.to_owned(), what: what.into() });
+}
