@@ -97,7 +97,7 @@ fn cold_warm_and_native_rules_propose_the_same_for_ten_thousand_nodes() {
     for found in cold.iter().filter(|found| !found.draft.is_empty()) {
         let patch = found.draft.finish(&program, &mut ReferenceEvaluator::default()).expect("a patch");
         let applied = program.apply(&patch).expect("it applies");
-        let back = applied.program.apply(&applied.inverse).expect("it is taken back").program;
+        let back = applied.program.apply(&applied.inverse()).expect("it is taken back").program;
         assert_eq!(back.fingerprint(), program.fingerprint());
     }
 }

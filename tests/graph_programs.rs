@@ -162,7 +162,7 @@ fn patched_programs_load_and_give_the_same_bits_and_so_do_restored_ones() {
         let again = archive::read(&patched, &Limits::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(again.fingerprint(), applied.program.fingerprint(), "{name}");
 
-        let restored = applied.program.apply(&applied.inverse).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let restored = applied.program.apply(&applied.inverse()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(restored.program.fingerprint(), program.fingerprint(), "{name}");
         let back = folder.path().join(format!("{name}-restored.pt2"));
         archive::write(&restored.program, &back).expect("written");

@@ -77,7 +77,7 @@ fn repaired(fixture: &str, rule: &Rule) -> (Program, usize, f64) {
             .unwrap_or_else(|error| panic!("{fixture}: {error}"));
         assert!(patch.title.starts_with(&rule.origin()), "{}", patch.title);
         let applied = current.apply(&patch).unwrap_or_else(|error| panic!("{fixture}: {error}"));
-        let back = applied.program.apply(&applied.inverse).unwrap_or_else(|error| panic!("{fixture}: {error}"));
+        let back = applied.program.apply(&applied.inverse()).unwrap_or_else(|error| panic!("{fixture}: {error}"));
         assert_eq!(back.program.fingerprint(), current.fingerprint(), "{fixture}: the patch can be taken back");
         current = applied.program;
     }

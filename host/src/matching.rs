@@ -11,7 +11,7 @@
 
 mod convert;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -110,7 +110,6 @@ pub struct Index<'a> {
     graph: &'a Graph,
     aliases: &'a AliasFacts,
     facts: &'a Facts,
-    by_op: HashMap<&'a str, Vec<NodeId>>,
     returned: FxHashMap<ValueId, u32>,
     cut: Mutex<FxHashMap<Shape, Arc<Match>>>,
 }
@@ -122,15 +121,11 @@ impl<'a> Index<'a> {
     /// Builds the look-ups.
     pub fn new(program: &'a Program, facts: &'a Facts) -> Self {
         let graph = program.graph();
-        let mut by_op: HashMap<&str, Vec<NodeId>> = HashMap::new();
-        for node in graph.nodes() {
-            by_op.entry(node.op.as_str()).or_default().push(node.id);
-        }
         let mut returned: FxHashMap<ValueId, u32> = FxHashMap::default();
         for value in graph.outputs().iter().filter_map(crate::graph::GraphOutput::value) {
             *returned.entry(value).or_default() += 1;
         }
-        Self { graph, aliases: program.aliases(), facts, by_op, returned, cut: Mutex::default() }
+        Self { graph, aliases: program.aliases(), facts, returned, cut: Mutex::default() }
     }
 
     /// The places that a rule wants to see, in execution order. Nodes that the rule itself made
@@ -145,8 +140,7 @@ impl<'a> Index<'a> {
         let mut seen = FxHashSet::default();
         for (index, anchor) in manifest.anchors.iter().enumerate() {
             for op in &anchor.ops {
-                for &node in self.by_op.get(op.as_str()).into_iter().flatten() {
-                    let position = self.graph.position(node).unwrap_or(usize::MAX);
+                for (position, node) in self.graph.calls_of(op) {
                     if self.graph.node(node).is_some_and(|node| self.wants(anchor, node)) && seen.insert(node) {
                         anchors.push((position, node, index));
                     }

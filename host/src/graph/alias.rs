@@ -150,7 +150,7 @@ impl AliasFacts {
         for group in shared {
             union.join_all(group);
         }
-        for node in graph.nodes() {
+        for node in graph.flow().touching_memory().filter_map(|position| graph.nodes().get(position)) {
             join_node(node, graph, &mut union);
             for position in written_inputs(node) {
                 written.extend(node.inputs.get(position).into_iter().flat_map(|input| input.arg.each_value()));
@@ -200,8 +200,8 @@ impl AliasFacts {
             })
         };
         let mut total = 0;
-        for value in graph.values.entries() {
-            count(union.root(value.id), 1);
+        for value in graph.value_ids() {
+            count(union.root(value), 1);
             total += 1;
         }
         // A set stands where its first value comes; single values, nearly all of them, need no entry in `ends`.
@@ -209,8 +209,8 @@ impl AliasFacts {
         self.order = vec![ValueId(u32::MAX); total];
         let mut end = 0_u32;
         let mut filled: FxHashMap<u32, u32> = FxHashMap::default();
-        for value in graph.values.entries() {
-            let root = union.root(value.id);
+        for value in graph.value_ids() {
+            let root = union.root(value);
             let Some(start) = starts.get_mut(root as usize) else { continue };
             if *start == u32::MAX {
                 *start = end;
@@ -226,9 +226,9 @@ impl AliasFacts {
                 *filled - 1
             });
             if let Some(slot) = self.order.get_mut((*start + offset) as usize) {
-                *slot = value.id;
+                *slot = value;
             }
-            if let Some(slot) = self.set_of.get_mut(value.id.0 as usize) {
+            if let Some(slot) = self.set_of.get_mut(value.0 as usize) {
                 *slot = *start;
             }
         }
@@ -241,8 +241,8 @@ impl AliasFacts {
                 self.constant.insert(*input);
             }
         }
-        for node in graph.nodes() {
-            if !node.input_values().all(|value| self.constant.contains(value)) {
+        for (position, node) in graph.nodes().iter().enumerate() {
+            if !graph.flow().reads(position).iter().all(|read| self.constant.contains(read.value)) {
                 continue;
             }
             if !is_pure(node) && !KEEP_ELEMENTS.contains(&node.op.as_str()) {
@@ -298,6 +298,18 @@ impl AliasFacts {
 
 fn fixed(meta: &TensorMeta) -> bool {
     meta.fixed_sizes().is_some()
+}
+
+/// False when the node neither writes to what it reads nor makes values share storage.
+pub(super) fn touches_memory(node: &Node) -> bool {
+    if is_symbolic(&node.op) {
+        return false;
+    }
+    let Some(schema) = schema::lookup(&node.op) else { return true };
+    MAY_RETURN_AN_INPUT.contains(&base_name(&node.op))
+        || schema.returns.len() != node.outputs.len()
+        || schema.returns.iter().any(|item| !item.alias.is_empty())
+        || !written_inputs(node).is_empty()
 }
 
 /// Puts values into one set that the node may make share storage.

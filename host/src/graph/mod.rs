@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `ir.rs` | nodes, values, arguments |
 //! | `mod.rs` | the graph with its indexes |
+//! | `dataflow.rs` | what nodes read and make, in flat lists |
+//! | `name_index.rs` | nodes and values by name |
 //! | `table.rs` | maps by ids |
 //! | `program.rs` | a graph with the archive it came from |
 //! | `archive.rs` | reading and writing `.pt2` files within [`archive::Limits`] |
@@ -21,10 +23,12 @@
 pub mod alias;
 pub mod archive;
 mod codes;
+mod dataflow;
 mod fingerprint;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod ir;
+mod name_index;
 mod parse;
 pub mod patch;
 pub mod program;
@@ -41,16 +45,17 @@ pub use program::Program;
 /// The metadata key under which a node that a patch made names who made it: rule id and version.
 pub const ORIGIN_KEY: &str = "delegate_doctor";
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, OnceLock};
 
+use dataflow::{Dataflow, Uses};
+use name_index::NameIndex;
 use table::{IdSet, Table};
 
 /// An immutable exported graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    nodes: Vec<Arc<Node>>,
-    values: Table<ValueId, Arc<Value>>,
+    nodes: Arc<Vec<Arc<Node>>>,
+    values: Arc<Table<ValueId, Arc<Value>>>,
     inputs: Vec<ValueId>,
     outputs: Vec<GraphOutput>,
     index: Arc<Index>,
@@ -59,90 +64,11 @@ pub struct Graph {
 /// Look-ups made once per graph.
 #[derive(Debug, Default)]
 struct Index {
+    flow: Dataflow,
     positions: Table<NodeId, u32>,
     uses: Uses,
     outputs: IdSet<ValueId>,
-    names: OnceLock<NameIndex>,
-}
-
-/// The uses of all values in one list, those of a value next to each other.
-#[derive(Debug, Default)]
-struct Uses {
-    /// by value, where its uses begin; they end where those of the next value begin
-    starts: Vec<u32>,
-    uses: Vec<Use>,
-}
-
-impl Uses {
-    fn of(nodes: &[Arc<Node>], values: usize) -> Self {
-        // Counted, then placed: two passes and two allocations.
-        let mut starts = vec![0_u32; values + 1];
-        for node in nodes {
-            for (_, value) in node.uses() {
-                if let Some(count) = starts.get_mut(value.0 as usize + 1) {
-                    *count += 1;
-                }
-            }
-        }
-        let mut total = 0;
-        for start in &mut starts {
-            total += *start;
-            *start = total;
-        }
-        let mut next = starts.clone();
-        let nowhere = Use { node: NodeId(u32::MAX), input: 0 };
-        let mut uses = vec![nowhere; total as usize];
-        for node in nodes {
-            for (input, value) in node.uses() {
-                if let Some(place) = next.get_mut(value.0 as usize) {
-                    if let Some(slot) = uses.get_mut(*place as usize) {
-                        *slot = Use { node: node.id, input };
-                    }
-                    *place += 1;
-                }
-            }
-        }
-        Self { starts, uses }
-    }
-
-    fn get(&self, value: ValueId) -> &[Use] {
-        let place = value.0 as usize;
-        let range = self.starts.get(place).zip(self.starts.get(place + 1));
-        range.and_then(|(start, end)| self.uses.get(*start as usize..*end as usize)).unwrap_or_default()
-    }
-}
-
-/// Nodes and values by name: positions and ids, ordered by a hash of the name that nobody can foresee.
-#[derive(Debug, Default)]
-struct NameIndex {
-    hasher: RandomState,
-    nodes: Vec<(u64, NodeId)>,
-    values: Vec<(u64, ValueId)>,
-}
-
-impl NameIndex {
-    fn of(graph: &Graph) -> Self {
-        let hasher = RandomState::new();
-        let mut nodes: Vec<_> = graph.nodes.iter().map(|node| (hasher.hash_one(node.name.as_str()), node.id)).collect();
-        let mut values: Vec<_> =
-            graph.values.entries().map(|value| (hasher.hash_one(value.name.as_str()), value.id)).collect();
-        nodes.sort_unstable_by_key(|(hash, _)| *hash);
-        values.sort_unstable_by_key(|(hash, _)| *hash);
-        Self { hasher, nodes, values }
-    }
-
-    fn find<'g, I: Copy, T>(
-        &self,
-        name: &str,
-        list: &[(u64, I)],
-        get: impl Fn(I) -> Option<&'g T>,
-        name_of: impl Fn(&T) -> &str,
-    ) -> Option<&'g T> {
-        let wanted = self.hasher.hash_one(name);
-        let start = list.partition_point(|(hash, _)| *hash < wanted);
-        let same = list.iter().skip(start).take_while(|(hash, _)| *hash == wanted);
-        same.filter_map(|(_, id)| get(*id)).find(|found| name_of(found) == name)
-    }
+    names: OnceLock<Arc<NameIndex>>,
 }
 
 /// One output of the graph.
@@ -188,27 +114,50 @@ impl Graph {
         inputs: Vec<ValueId>,
         outputs: Vec<GraphOutput>,
     ) -> Self {
-        Self::of_parts(nodes, values.into_iter().collect(), inputs, outputs)
+        let values: Table<_, _> = values.into_iter().collect();
+        let flow = Dataflow::of(&nodes, &values);
+        Self::of_parts(nodes, Arc::new(values), inputs, outputs, flow)
     }
 
     fn of_parts(
         nodes: Vec<Arc<Node>>,
-        values: Table<ValueId, Arc<Value>>,
+        values: Arc<Table<ValueId, Arc<Value>>>,
         inputs: Vec<ValueId>,
         outputs: Vec<GraphOutput>,
+        flow: Dataflow,
     ) -> Self {
-        let mut index = Index { uses: Uses::of(&nodes, values.end()), ..Index::default() };
-        for (position, node) in (0..).zip(&nodes) {
-            index.positions.insert(node.id, position);
+        let mut index = Index { uses: Uses::of(&flow, values.end()), ..Index::default() };
+        for (position, id) in (0..).zip(flow.ids()) {
+            index.positions.insert(*id, position);
         }
         for value in outputs.iter().filter_map(GraphOutput::value) {
             index.outputs.insert(value);
         }
-        Self { nodes, values, inputs, outputs, index: Arc::new(index) }
+        index.flow = flow;
+        Self { nodes: Arc::new(nodes), values, inputs, outputs, index: Arc::new(index) }
     }
 
-    fn names(&self) -> &NameIndex {
-        self.index.names.get_or_init(|| NameIndex::of(self))
+    /// What nodes read and make.
+    fn flow(&self) -> &Dataflow {
+        &self.index.flow
+    }
+
+    fn names(&self) -> &Arc<NameIndex> {
+        self.index.names.get_or_init(|| Arc::new(NameIndex::of(self)))
+    }
+
+    /// Takes over what another graph knows about names, when it does; the graphs differ in these nodes and values.
+    fn take_names_of<'g>(
+        &self,
+        other: &Self,
+        nodes: impl Iterator<Item = &'g Node>,
+        values: impl Iterator<Item = &'g Value>,
+    ) {
+        let names = other.index.names.get().and_then(|names| NameIndex::on_top(names, nodes, values));
+        if let Some(names) = names {
+            // A graph that is being made has no names yet.
+            let _ = self.index.names.set(Arc::new(names));
+        }
     }
 
     /// The calls, in execution order.
@@ -228,8 +177,7 @@ impl Graph {
 
     /// The node with this name.
     pub fn node_named(&self, name: &str) -> Option<&Node> {
-        let names = self.names();
-        names.find(name, &names.nodes, |id| self.node(id), |node| &node.name)
+        self.names().node(self, name)
     }
 
     /// The value with this id.
@@ -239,13 +187,22 @@ impl Graph {
 
     /// The value with this name.
     pub fn value_named(&self, name: &str) -> Option<&Value> {
-        let names = self.names();
-        names.find(name, &names.values, |id| self.value(id), |value| &value.name)
+        self.names().value(self, name)
     }
 
     /// Every value, ordered by id.
     pub fn values(&self) -> Vec<&Value> {
         self.values.entries().map(Arc::as_ref).collect()
+    }
+
+    /// The id of every value, in order.
+    pub(crate) fn value_ids(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.values.ids()
+    }
+
+    /// The nodes that call an operator, with their places, in execution order.
+    pub(crate) fn calls_of(&self, op: &str) -> impl Iterator<Item = (usize, NodeId)> + '_ {
+        self.flow().calls_of(op).filter_map(|position| Some((position, *self.flow().ids().get(position)?)))
     }
 
     /// Tensor metadata of a value; `None` for other kinds and unknown ids.

@@ -9,6 +9,7 @@ mod apply;
 mod arguments;
 mod difference;
 mod names;
+mod overlay;
 #[cfg(test)]
 mod tests;
 mod undo;
@@ -118,8 +119,18 @@ pub struct Applied {
     pub created_values: Vec<Vec<ValueId>>,
     /// nodes that are gone: deleted by the patch or dead after it
     pub removed: Vec<Node>,
-    /// applied to `program`, restores the original
-    pub inverse: Patch,
+    /// what the patch was applied to
+    pub(super) original: Program,
+    /// what the patch is called
+    pub(super) title: String,
+}
+
+impl Applied {
+    /// The patch that restores the original when it is applied to `program`.
+    pub fn inverse(&self) -> Patch {
+        let undo = Undo::between(&self.program, &self.original);
+        Patch { title: format!("undo: {}", self.title), edits: vec![PatchEdit::Undo(Box::new(undo))] }
+    }
 }
 
 /// Why a patch does not apply.

@@ -175,13 +175,9 @@ impl Program {
         }
     }
 
-    pub(super) fn parts(&self) -> Parts {
-        Parts {
-            graph: self.graph.clone(),
-            constants: self.constants.clone(),
-            next_node: self.next_node,
-            next_value: self.next_value,
-        }
+    /// The next ids that nothing has: of a node, of a value.
+    pub(super) fn next_ids(&self) -> (u32, u32) {
+        (self.next_node, self.next_value)
     }
 
     pub(super) fn source(&self) -> &Source {

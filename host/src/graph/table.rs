@@ -59,14 +59,6 @@ impl<K: Id, V> Table<K, V> {
         self.places.get(id.place())?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, id: K) -> Option<&mut V> {
-        self.places.get_mut(id.place())?.as_mut()
-    }
-
-    pub(crate) fn contains(&self, id: K) -> bool {
-        self.get(id).is_some()
-    }
-
     /// Gives back what was there.
     pub(crate) fn insert(&mut self, id: K, entry: V) -> Option<V> {
         let place = id.place();
@@ -89,6 +81,11 @@ impl<K: Id, V> Table<K, V> {
     /// Every entry, in the order of the ids.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &V> {
         self.places.iter().flatten()
+    }
+
+    /// Every id that has an entry, in order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = K> + '_ {
+        self.places.iter().enumerate().filter(|(_, entry)| entry.is_some()).map(|(place, _)| K::at(place))
     }
 
     /// Every id that both or one of two tables have, with what they have.

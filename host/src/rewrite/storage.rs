@@ -23,19 +23,20 @@ pub(super) fn check(before: &Program, after: &Applied, replaced: &[(ValueId, Val
     let now = Successors::new(after, replaced);
 
     let mut compared = FxHashSet::default();
-    for value in old.values() {
-        let Some(successor) = now.of(value.id).filter(|successor| new.value(*successor).is_some()) else { continue };
-        if value.tensor().is_none() {
+    for value in old.value_ids() {
+        let Some(successor) = now.of(value).filter(|successor| new.value(*successor).is_some()) else { continue };
+        let (was, is) = (old_facts.is_mutated(value), new_facts.is_mutated(successor));
+        if was == is && !was {
             continue;
         }
-        let (was, is) = (old_facts.is_mutated(value.id), new_facts.is_mutated(successor));
+        let Some(found) = old.value(value).filter(|value| value.tensor().is_some()) else { continue };
         if was != is {
             let change = if is { "would be written to, and was not" } else { "would no longer be written to" };
-            return Err(format!("the memory of `{}` {change}", value.name));
+            return Err(format!("the memory of `{}` {change}", found.name));
         }
         // All values of a set have the same company.
-        if was && old_facts.place(value.id).is_none_or(|set| compared.insert(set)) {
-            same_company(old, old_facts, new_facts, &now, value.id, successor)?;
+        if old_facts.place(value).is_none_or(|set| compared.insert(set)) {
+            same_company(old, old_facts, new_facts, &now, value, successor)?;
         }
     }
     let made_by_patch: FxHashSet<_> = after.created_nodes.iter().copied().collect();

@@ -383,7 +383,7 @@ proptest! {
                     graph.user_outputs().iter().filter_map(|value| graph.tensor(*value)).map(|meta| (meta.dtype, meta.sizes.clone())).collect()
                 };
                 prop_assert_eq!(look(&program), look(&applied.program));
-                let back = applied.program.apply(&applied.inverse).expect("the inverse applies");
+                let back = applied.program.apply(&applied.inverse()).expect("the inverse applies");
                 prop_assert_eq!(back.program.fingerprint(), program.fingerprint());
             }
         }

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
 
+use super::super::dataflow::{Origin, has_opaque_output};
 use super::super::program::{AddedConstant, Parts};
 use super::super::schema::{self, Kind};
 use super::super::shapes;
-use super::super::table::{IdSet, Table};
 use super::super::{
     Argument, Graph, GraphOutput, Literal, Node, NodeId, NodeInput, NodeOutput, ORIGIN_KEY, Program, TensorMeta, Value,
     ValueId, ValueKind, ValueSource, alias,
 };
 use super::arguments::replace_in;
 use super::difference::{check_meta, difference, metadata};
-use super::{Applied, Operand, Patch, PatchEdit, PatchError, Undo, ValueRef};
+use super::overlay::Overlay;
+use super::{Applied, Operand, Patch, PatchEdit, PatchError, ValueRef};
 
 /// Applies a patch; see [`Program::apply`].
 pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applied, PatchError> {
@@ -36,14 +37,10 @@ pub(in crate::graph) fn apply(program: &Program, patch: &Patch) -> Result<Applie
         }
     }
     let (created_nodes, created_values) = (draft.created_nodes(), std::mem::take(&mut draft.created));
+    let removed = draft.removed();
     let patched = program.with(draft.finish()?);
-    let removed = program.graph().nodes().iter().filter(|node| patched.graph().node(node.id).is_none());
-    let removed = removed.map(|node| Node::clone(node)).collect();
-    let inverse = Patch {
-        title: format!("undo: {}", patch.title),
-        edits: vec![PatchEdit::Undo(Box::new(Undo::between(&patched, program)))],
-    };
-    Ok(Applied { program: patched, created_nodes, created_values, removed, inverse })
+    let (original, title) = (program.clone(), patch.title.clone());
+    Ok(Applied { program: patched, created_nodes, created_values, removed, original, title })
 }
 
 /// A graph under change.
@@ -53,8 +50,8 @@ pub(super) struct Draft<'p> {
     /// directly before it
     placed_before: FxHashMap<NodeId, Vec<NodeId>>,
     placed_last: Vec<NodeId>,
-    pub(super) nodes: Table<NodeId, Arc<Node>>,
-    pub(super) values: Table<ValueId, Arc<Value>>,
+    pub(super) nodes: Overlay<'p, NodeId, Node>,
+    pub(super) values: Overlay<'p, ValueId, Value>,
     pub(super) inputs: Vec<ValueId>,
     pub(super) outputs: Vec<GraphOutput>,
     pub(super) constants: Vec<Arc<AddedConstant>>,
@@ -90,44 +87,50 @@ pub(super) struct Draft<'p> {
 
 impl<'p> Draft<'p> {
     fn new(program: &'p Program) -> Self {
-        let parts = program.parts();
-        let graph = &parts.graph;
+        let graph = program.graph();
+        let (next_node, next_value) = program.next_ids();
+        let constants = program.constants().to_vec();
         let mut returned: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
         for (place, output) in graph.outputs().iter().enumerate() {
             if let Some(value) = output.value() {
                 returned.entry(value).or_default().push(place);
             }
         }
-        let mut nodes = Table::with_room(parts.next_node as usize);
-        for node in graph.nodes() {
-            nodes.insert(node.id, Arc::clone(node));
-        }
         Self {
             program,
             placed_before: FxHashMap::default(),
             placed_last: Vec::new(),
-            nodes,
-            values: graph.values.clone(),
+            nodes: Overlay::new(graph),
+            values: Overlay::new(graph),
             inputs: graph.inputs.clone(),
             outputs: graph.outputs.clone(),
-            place_of_constants: (program.stored_inputs() + parts.constants.len(), parts.constants.len()),
-            constants: parts.constants,
+            place_of_constants: (program.stored_inputs() + constants.len(), constants.len()),
+            constants,
             constants_were_removed: false,
-            next_node: parts.next_node,
-            next_value: parts.next_value,
+            next_node,
+            next_value,
             created: Vec::new(),
             inserted: Vec::new(),
             new_readers: FxHashMap::default(),
             more_uses: FxHashMap::default(),
             returned,
-            first_node: parts.next_node,
-            first_value: parts.next_value,
+            first_node: next_node,
+            first_value: next_value,
             loose: Vec::new(),
             taken_over: Vec::new(),
             names: HashSet::new(),
             last_number: HashMap::new(),
             fqns: HashSet::new(),
         }
+    }
+
+    /// Nodes of the original graph that are gone, in execution order.
+    fn removed(&self) -> Vec<Node> {
+        let graph = self.program.graph();
+        let gone = self.nodes.changes().filter(|(_, node)| node.is_none());
+        let mut places: Vec<usize> = gone.filter_map(|(id, _)| graph.position(id)).collect();
+        places.sort_unstable();
+        places.into_iter().filter_map(|place| graph.nodes().get(place)).map(|node| Node::clone(node)).collect()
     }
 
     fn created_nodes(&self) -> Vec<NodeId> {
@@ -472,8 +475,10 @@ impl<'p> Draft<'p> {
             match &found.source {
                 ValueSource::Node { node, .. } => {
                     let Some(node) = self.nodes.get(*node).map(Arc::clone) else { continue };
-                    let whole = !node.outputs.iter().any(|output| matches!(output, NodeOutput::Opaque(_)));
-                    if whole && alias::is_pure(&node) && node.output_values().all(|value| self.is_unused(value)) {
+                    if !has_opaque_output(&node)
+                        && alias::is_pure(&node)
+                        && node.output_values().all(|value| self.is_unused(value))
+                    {
                         self.remove(&node);
                     }
                 }
@@ -489,8 +494,11 @@ impl<'p> Draft<'p> {
 
     /// Every name of a value is one value's.
     fn names_are_free(&self) -> Result<(), PatchError> {
+        let graph = self.program.graph();
         let mut names = HashSet::new();
-        for value in self.values.entries() {
+        let changed = self.values.changes().filter_map(|(_, value)| value);
+        let kept = graph.value_ids().filter(|id| self.values.change(*id).is_none()).filter_map(|id| graph.value(id));
+        for value in changed.map(Arc::as_ref).chain(kept) {
             if !names.insert(value.name.as_str()) {
                 return Err(PatchError::Undo { problem: format!("the name `{}` is taken", value.name) });
             }
@@ -498,13 +506,24 @@ impl<'p> Draft<'p> {
         Ok(())
     }
 
-    /// The order of execution: that of the original graph, with what was placed between.
-    fn order(&self) -> Vec<NodeId> {
-        let mut order = Vec::with_capacity(self.nodes.end());
+    /// The nodes in the order of execution, each with its place in the original graph unless it differs: the
+    /// original order, with what was placed between.
+    fn order(&self) -> Vec<(Arc<Node>, Origin)> {
+        let graph = self.program.graph();
+        let mut order = Vec::with_capacity(graph.nodes().len() + self.inserted.len());
+        let mut add = |id: NodeId| match self.nodes.change(id) {
+            Some(Some(node)) => order.push((Arc::clone(node), None)),
+            Some(None) => {}
+            None => {
+                let place = graph.position(id);
+                if let Some((node, place)) = place.and_then(|place| Some((graph.nodes().get(place)?, place))) {
+                    order.push((Arc::clone(node), u32::try_from(place).ok()));
+                }
+            }
+        };
         // What is still to come, the next at the end; true: what was placed before it has come.
         let mut open: Vec<(NodeId, bool)> = Vec::new();
-        let original = self.program.graph().nodes().iter().map(|node| node.id);
-        for id in original.chain(self.placed_last.iter().copied()) {
+        for id in graph.flow().ids().iter().chain(&self.placed_last).copied() {
             open.push((id, false));
             while let Some((id, ready)) = open.pop() {
                 match self.placed_before.get(&id).filter(|_| !ready) {
@@ -512,7 +531,7 @@ impl<'p> Draft<'p> {
                         open.push((id, true));
                         open.extend(before.iter().rev().map(|id| (*id, false)));
                     }
-                    None => order.push(id),
+                    None => add(id),
                 }
             }
         }
@@ -533,51 +552,44 @@ impl<'p> Draft<'p> {
 
     /// The parts of the new program, checked.
     fn finish(self) -> Result<Parts, PatchError> {
-        let mut made: IdSet<ValueId> = IdSet::default();
-        let mut by_opaque: FxHashMap<NodeId, Vec<ValueId>> = FxHashMap::default();
-        for value in self.values.entries() {
-            match value.source {
-                ValueSource::Node { node, .. } => {
-                    // Outputs kept as read define values too.
-                    let opaque = |node: &Arc<Node>| node.outputs.iter().any(|one| matches!(one, NodeOutput::Opaque(_)));
-                    if self.nodes.get(node).is_some_and(opaque) {
-                        by_opaque.entry(node).or_default().push(value.id);
-                    }
-                }
-                _ => {
-                    made.insert(value.id);
-                }
-            }
-        }
+        let base = self.program.graph();
         let order = self.order();
-        let mut nodes = Vec::with_capacity(order.len());
-        for id in order {
-            let Some(node) = self.nodes.get(id) else { continue };
-            for value in node.input_values() {
-                if !made.contains(value) {
-                    return Err(self.order_error(node, value));
-                }
-            }
-            for value in by_opaque.get(&id).into_iter().flatten().copied().chain(node.output_values()) {
-                made.insert(value);
-            }
-            nodes.push(Arc::clone(node));
-        }
+        let flow = base.flow().patched(&order, self.values.changes());
+        let made = flow.first_unmade().map_err(|(position, value)| match order.get(position) {
+            Some((node, _)) => self.order_error(&node.name, value),
+            None => self.order_error("?", value),
+        })?;
         if let Some(value) = self.outputs.iter().filter_map(GraphOutput::value).find(|value| !made.contains(*value)) {
             let (node, value) = ("the graph's output".to_owned(), self.value_name(value));
             return Err(PatchError::Order { node, value, problem: "after it is removed" });
         }
-        let graph = Graph::of_parts(nodes, self.values, self.inputs, self.outputs);
+        let nodes = order.into_iter().map(|(node, _)| node).collect();
+        let mut values = Arc::clone(&base.values);
+        if self.values.changes().next().is_some() {
+            let table = Arc::make_mut(&mut values);
+            for (id, value) in self.values.changes() {
+                match value {
+                    Some(value) => drop(table.insert(id, Arc::clone(value))),
+                    None => drop(table.remove(id)),
+                }
+            }
+        }
+        let graph = Graph::of_parts(nodes, values, self.inputs, self.outputs, flow);
+        graph.take_names_of(
+            base,
+            self.nodes.changes().filter_map(|(_, node)| node).map(Arc::as_ref),
+            self.values.changes().filter_map(|(_, value)| value).map(Arc::as_ref),
+        );
         Ok(Parts { graph, constants: self.constants, next_node: self.next_node, next_value: self.next_value })
     }
 
-    fn order_error(&self, node: &Node, value: ValueId) -> PatchError {
+    fn order_error(&self, node: &str, value: ValueId) -> PatchError {
         let problem = if self.values.contains(value) { "before it is made" } else { "after it is removed" };
         let name = match self.values.get(value) {
             Some(value) => value.name.clone(),
             None => self.program.graph().value(value).map_or_else(|| value.to_string(), |value| value.name.clone()),
         };
-        PatchError::Order { node: node.name.clone(), value: name, problem }
+        PatchError::Order { node: node.to_owned(), value: name, problem }
     }
 }
 

@@ -127,11 +127,11 @@ fn check(program: &Program, applied: &Applied) {
         again.payload(*constant).expect("payload");
     }
 
-    let back = applied.program.apply(&applied.inverse).expect("inverse");
+    let back = applied.program.apply(&applied.inverse()).expect("inverse");
     assert_eq!(back.program.fingerprint(), program.fingerprint());
     assert_eq!(back.program.document().expect("JSON"), program.document().expect("JSON"));
     assert_eq!(back.program.graph().nodes(), program.graph().nodes());
-    let forth = back.program.apply(&back.inverse).expect("inverse of the inverse");
+    let forth = back.program.apply(&back.inverse()).expect("inverse of the inverse");
     assert_eq!(forth.program.fingerprint(), applied.program.fingerprint());
     assert_eq!(forth.program.graph().nodes(), applied.program.graph().nodes());
 }
@@ -465,12 +465,12 @@ fn patches_are_taken_back_in_any_order_when_they_do_not_meet() {
     };
     let first = on(&program, conv);
     let second = on(&first.program, pool);
-    let without_first = second.program.apply(&first.inverse).expect("not the last one");
+    let without_first = second.program.apply(&first.inverse()).expect("not the last one");
     assert_eq!(without_first.program.fingerprint(), on(&program, pool).program.fingerprint());
-    let none = without_first.program.apply(&second.inverse).expect("the last one");
+    let none = without_first.program.apply(&second.inverse()).expect("the last one");
     assert_eq!(none.program.fingerprint(), program.fingerprint());
-    assert!(matches!(none.program.apply(&second.inverse), Err(PatchError::Undo { .. })));
-    let mixed = Patch { title: String::new(), edits: [first.inverse.edits, second.inverse.edits].concat() };
+    assert!(matches!(none.program.apply(&second.inverse()), Err(PatchError::Undo { .. })));
+    let mixed = Patch { title: String::new(), edits: [first.inverse().edits, second.inverse().edits].concat() };
     assert!(matches!(program.apply(&mixed), Err(PatchError::Undo { .. })));
 }
 

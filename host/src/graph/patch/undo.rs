@@ -106,7 +106,7 @@ impl Undo {
 
     pub(super) fn apply(&self, draft: &mut Draft<'_>) -> Result<(), PatchError> {
         for id in &self.removed_nodes {
-            if draft.nodes.remove(*id).is_none() {
+            if !draft.nodes.remove(*id) {
                 return Err(conflict(format!("node {id} is gone already")));
             }
         }
@@ -114,30 +114,30 @@ impl Undo {
             if let Some(follower) = follower.filter(|follower| !draft.nodes.contains(*follower)) {
                 return Err(conflict(format!("node {follower}, which followed `{}`, is gone", node.name)));
             }
-            if draft.nodes.insert(node.id, Arc::clone(node)).is_some() {
+            if draft.nodes.insert(node.id, Arc::clone(node)) {
                 return Err(conflict(format!("node `{}` is there already", node.name)));
             }
             draft.place_before(node.id, *follower);
         }
         for (expected, restored) in &self.changed_nodes {
-            match draft.nodes.get_mut(expected.id) {
-                Some(node) if node == expected => *node = Arc::clone(restored),
+            match draft.nodes.get(expected.id) {
+                Some(node) if node == expected => drop(draft.nodes.insert(expected.id, Arc::clone(restored))),
                 _ => return Err(conflict(format!("node `{}` has changed since", expected.name))),
             }
         }
         for id in &self.removed_values {
-            if draft.values.remove(*id).is_none() {
+            if !draft.values.remove(*id) {
                 return Err(conflict(format!("value {id} is gone already")));
             }
         }
         for value in &self.restored_values {
-            if draft.values.insert(value.id, Arc::clone(value)).is_some() {
+            if draft.values.insert(value.id, Arc::clone(value)) {
                 return Err(conflict(format!("value `{}` is there already", value.name)));
             }
         }
         for (expected, restored) in &self.changed_values {
-            match draft.values.get_mut(expected.id) {
-                Some(value) if value == expected => *value = Arc::clone(restored),
+            match draft.values.get(expected.id) {
+                Some(value) if value == expected => drop(draft.values.insert(expected.id, Arc::clone(restored))),
                 _ => return Err(conflict(format!("value `{}` has changed since", expected.name))),
             }
         }

@@ -63,7 +63,7 @@ pub fn rewrite(data: &[u8]) {
     let Ok(draft) = accept(program, "fuzz@1.0.0", one, &rewrite) else { return };
     let Ok(patch) = draft.finish(program, &mut ReferenceEvaluator::default()) else { return };
     let applied = program.apply(&patch).unwrap_or_else(|error| panic!("let through, and does not apply: {error}"));
-    let back = applied.program.apply(&applied.inverse).unwrap_or_else(|error| panic!("no way back: {error}"));
+    let back = applied.program.apply(&applied.inverse()).unwrap_or_else(|error| panic!("no way back: {error}"));
     assert_eq!(back.program.fingerprint(), program.fingerprint(), "taken back, and something else");
     let bytes = archive::to_bytes(&applied.program).unwrap_or_else(|error| panic!("cannot be written: {error}"));
     let again = archive::from_bytes(bytes, Path::new("written.pt2"), &Limits::default())
