@@ -312,27 +312,40 @@ fn compiled_rules_are_kept_and_checked() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let cache = folder.path().join("rules");
     let helper = delegate_doctor::sandbox::Helper::binary(dd_tests::binary("delegate-doctor"));
+    let no_compiler = delegate_doctor::sandbox::Helper::binary("/nonexistent/compiler".into());
     let options =
         |helper| delegate_doctor::sandbox::Options { limits: Limits::standard(), cache: Some(cache.clone()), helper };
-    let load = |helper: delegate_doctor::sandbox::Helper| {
-        let sandbox = delegate_doctor::sandbox::Sandbox::new(options(helper)).expect("sandbox");
-        sandbox.load("dd", &real_component()).map(|rule| rule.name())
+    let load = |helper: &delegate_doctor::sandbox::Helper| {
+        let sandbox = delegate_doctor::sandbox::Sandbox::new(options(helper.clone())).expect("sandbox");
+        sandbox.load("dd", &real_component())
     };
-    load(helper.clone()).expect("compiles");
-    let no_compiler = delegate_doctor::sandbox::Helper::binary("/nonexistent/compiler".into());
-    load(no_compiler.clone()).expect("needs no compiler the second time");
-    for entry in fs_err::read_dir(&cache).expect("cache") {
-        let path = entry.expect("entry").path();
-        if path.extension().is_some_and(|kind| kind == "code") {
-            let mut code = fs_err::read(&path).expect("code");
-            let middle = code.len() / 2;
-            code[middle] ^= 1;
-            fs_err::write(&path, code).expect("tamper");
-        }
-    }
-    let error = load(no_compiler).expect_err("changed code is not used");
+    let graph = "x: f32[2,3,4] = input\ny: f32[2,3,4] = aten.softmax.int(self=x, dim=1, dtype=None)\nreturn y";
+    let site = host_site(&testing::site::<dd_001_softmax_layout::SoftmaxLayout>(graph));
+    let ask = |helper| load(helper).and_then(|rule| rule.examine_afresh(&[&site]).remove(0));
+    let answer = ask(&helper).expect("compiles");
+    assert_eq!(ask(&no_compiler).expect("needs no compiler the second time"), answer);
+
+    let change = |ending: &str| {
+        let entries = fs_err::read_dir(&cache).expect("cache").map(|entry| entry.expect("entry").path());
+        let of_kind: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == ending)).collect();
+        assert_eq!(of_kind.len(), 1, "{ending}");
+        let mut bytes = fs_err::read(&of_kind[0]).expect("read");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs_err::write(&of_kind[0], bytes).expect("write");
+    };
+    change("code");
+    let error = ask(&no_compiler).expect_err("changed code is not used");
     assert_eq!(error.class, Class::Host, "{error}");
-    load(helper).expect("compiles again");
+    assert_eq!(ask(&helper).expect("compiles again"), answer);
+    assert_eq!(ask(&no_compiler).expect("kept again"), answer);
+    change("about");
+    assert_eq!(ask(&no_compiler).expect("is asked again what it is"), answer);
+    // The code of another folder is foreign, even when it was whole there.
+    fs_err::remove_file(cache.join("key")).expect("remove");
+    let error = load(&no_compiler).expect_err("foreign code is not used");
+    assert_eq!(error.class, Class::Host, "{error}");
+    assert_eq!(ask(&helper).expect("compiles again"), answer);
 }
 
 proptest! {

@@ -11,6 +11,8 @@ use wasmparser::{ComponentExternalKind, CompositeInnerType, Parser, Payload, Val
 use super::Limits;
 use super::contract::Manifest;
 use super::error::Class;
+use serde::{Deserialize, Serialize};
+
 use crate::files::sha256_hex;
 
 /// Interfaces of the contract that this host speaks, oldest first.
@@ -106,7 +108,7 @@ pub fn inspect_tier(bytes: &[u8]) -> Result<(Inspection, Tier), Finding> {
 }
 
 /// What the bytes say without being run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// lower-case hex SHA-256 of the bytes
     pub sha256: String,

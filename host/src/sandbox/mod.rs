@@ -9,9 +9,10 @@
 //! 1. the bytes are parsed whole and held against the limits, their contract version is read, imports are
 //!    refused ([`component`]);
 //! 2. a child process under limits compiles them ([`compile`]), once: the code is kept in a folder that
-//!    only the user can enter, with its hash (`compiled_cache`);
+//!    only the user can enter, tagged with a key of that folder (`compiled_cache`);
 //! 3. the code becomes callable (`trusted_code`, the only unsafe lines);
-//! 4. `describe` runs as a trial and its answer is checked (`answer`);
+//! 4. `describe` runs as a trial and its answer is checked (`answer`); what it says is kept beside the code, so
+//!    that a rule that was loaded before is loaded again without 1 to 3;
 //! 5. what it said about a site before is taken from `verdict_cache`;
 //! 6. every other `examine` gets a store and an instance of its own, with fuel, a wall-clock fuse, and limits on
 //!    memory, tables, stack and on what is copied out (`instance`); whatever happens, both are dropped.
@@ -33,9 +34,11 @@ mod trusted_code;
 mod verdict_cache;
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
@@ -45,7 +48,7 @@ pub use engine::CONFIGURATION;
 pub use error::{Class, Error, printable};
 pub use limits::{AnswerLimits, EPOCH_TICK, Limits, THREAD_STACK, WASM_STACK};
 
-use compiled_cache::CompiledCache;
+use compiled_cache::{CompiledCache, Kind};
 use contract::{Manifest, Site, Verdict};
 use engine::Fuse;
 use instance::{Failure, Meter};
@@ -103,15 +106,18 @@ impl Sandbox {
     /// # Errors
     /// Whatever is wrong with the rule, told apart by [`Class`].
     pub fn load(&self, label: &str, bytes: &[u8]) -> Result<Rule, Error> {
-        let failed = |(class, reason): Failure| Error::new(label, class, reason);
         let limits = &self.options.limits;
+        let sha256 = crate::files::sha256_hex(bytes);
+        let context = verdict_cache::context(&sha256, limits, self.environment());
+        let name = hex::encode(context);
+        if let Some(about) = self.cache.get(Kind::About, &name).and_then(|about| serde_json::from_slice(&about).ok()) {
+            return Ok(self.rule(bytes, about, OnceLock::new(), context));
+        }
+        let failed = |(class, reason): Failure| Error::new(label, class, reason);
         let inspection = inspect(bytes, limits).map_err(failed)?;
-        let pre = self.callable(bytes).map_err(failed)?;
-        let exports = Exports::find(pre.component(), &inspection.interface)
-            .map_err(|missing| failed((Class::ContractVersion, format!("it does not export {missing}"))))?;
-
+        let callable = self.callable(bytes, &inspection.interface).map_err(failed)?;
         let described = guarded(&self.engine, || {
-            instance::call::<_, (Manifest,)>(&self.engine, &pre, &exports.describe, (), limits)
+            instance::call::<_, (Manifest,)>(&self.engine, &callable.pre, &callable.exports.describe, (), limits)
         })
         .map_err(failed)?;
         let ((manifest,), _) = described.map_err(failed)?;
@@ -123,24 +129,28 @@ impl Sandbox {
         }
         let version = semver::Version::parse(&manifest.version)
             .map_err(|error| failed((Class::BadOutput, format!("it has no version: {error}"))))?;
-        let context = verdict_cache::context(&inspection.sha256, limits, self.environment());
-        let verdicts = VerdictCache::new(self.cache.folder(), &inspection.sha256, context);
-        Ok(Rule {
-            manifest,
-            version,
-            inspection,
-            pre,
-            exports,
-            engine: self.engine.clone(),
-            limits: limits.clone(),
-            verdicts,
-        })
+        let about = About { manifest, version, inspection };
+        if let Ok(json) = serde_json::to_vec(&about) {
+            self.cache.put(Kind::About, &name, &json);
+        }
+        Ok(self.rule(bytes, about, OnceLock::from(Ok(callable)), context))
+    }
+
+    fn rule(
+        &self,
+        bytes: &[u8],
+        about: About,
+        callable: OnceLock<Result<Callable, Failure>>,
+        context: [u8; 32],
+    ) -> Rule {
+        let verdicts = VerdictCache::new(self.cache.folder(), &about.inspection.sha256, context);
+        Rule { about, sandbox: self.clone(), bytes: bytes.into(), callable, verdicts }
     }
 
     /// From bytes, or from the code that an earlier load kept.
-    fn callable(&self, bytes: &[u8]) -> Result<InstancePre<Meter>, Failure> {
+    fn callable(&self, bytes: &[u8], interface: &str) -> Result<Callable, Failure> {
         let key = self.cache_key(&component::code_sha256(bytes));
-        let kept = self.cache.get(&key).and_then(|code| trusted_code::load(&self.engine, &code).ok());
+        let kept = self.cache.get(Kind::Code, &key).and_then(|code| trusted_code::load(&self.engine, &code).ok());
         let component = match kept {
             Some(component) => component,
             None => {
@@ -154,13 +164,16 @@ impl Sandbox {
                 })?;
                 let component = trusted_code::load(&self.engine, &code)
                     .map_err(|error| (Class::Compile, format!("its code cannot be used: {error:#}")))?;
-                self.cache.put(&key, &code);
+                self.cache.put(Kind::Code, &key, &code);
                 component
             }
         };
-        Linker::new(&self.engine)
+        let pre = Linker::new(&self.engine)
             .instantiate_pre(&component)
-            .map_err(|error| (Class::Import, format!("it wants something from the host: {error:#}")))
+            .map_err(|error| (Class::Import, format!("it wants something from the host: {error:#}")))?;
+        let exports = Exports::find(pre.component(), interface)
+            .map_err(|missing| (Class::ContractVersion, format!("it does not export {missing}")))?;
+        Ok(Callable { pre, exports })
     }
 
     fn cache_key(&self, sha256: &str) -> String {
@@ -192,15 +205,26 @@ fn guarded<T: Send>(engine: &Engine, work: impl FnOnce() -> T + Send) -> Result<
     })
 }
 
-/// A loaded rule.
-pub struct Rule {
+/// What is known of a rule without running it; a function of its bytes, the limits and the engine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct About {
     manifest: Manifest,
     version: semver::Version,
     inspection: Inspection,
+}
+
+/// A rule as code.
+struct Callable {
     pre: InstancePre<Meter>,
     exports: Exports,
-    engine: Engine,
-    limits: Limits,
+}
+
+/// A loaded rule. Its code is not touched before a site is asked about that has no verdict yet.
+pub struct Rule {
+    about: About,
+    sandbox: Sandbox,
+    bytes: Arc<[u8]>,
+    callable: OnceLock<Result<Callable, Failure>>,
     verdicts: VerdictCache,
 }
 
@@ -208,7 +232,7 @@ impl std::fmt::Debug for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rule")
             .field("name", &self.name())
-            .field("sha256", &self.inspection.sha256)
+            .field("sha256", &self.about.inspection.sha256)
             .finish_non_exhaustive()
     }
 }
@@ -225,32 +249,36 @@ pub struct Examined {
 impl Rule {
     /// What the rule says it is.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.about.manifest
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.sandbox.options.limits
     }
 
     /// Its id, e.g. `dd-001`.
     pub fn id(&self) -> &str {
-        &self.manifest.id
+        &self.about.manifest.id
     }
 
     /// Its version.
     pub fn version(&self) -> &semver::Version {
-        &self.version
+        &self.about.version
     }
 
     /// Id and version as errors show them: `dd-001 1.2.0`.
     pub fn name(&self) -> String {
-        format!("{} {}", self.manifest.id, self.version)
+        format!("{} {}", self.about.manifest.id, self.about.version)
     }
 
     /// Id and version as new nodes carry them: `dd-001@1.2.0`.
     pub fn origin(&self) -> String {
-        format!("{}@{}", self.manifest.id, self.version)
+        format!("{}@{}", self.about.manifest.id, self.about.version)
     }
 
     /// What its bytes say.
     pub fn inspection(&self) -> &Inspection {
-        &self.inspection
+        &self.about.inspection
     }
 
     /// Asks the rule about each site, in order. All sites count against [`Limits::fuel_per_graph`]; when
@@ -266,7 +294,7 @@ impl Rule {
         for outcome in &mut known {
             // Whoever wrote the file: what comes out of it is within the caps.
             if let Some(Ok(examined)) = outcome
-                && answer::check_verdict(&examined.verdict, &self.manifest, &self.limits.answer).is_err()
+                && answer::check_verdict(&examined.verdict, &self.about.manifest, &self.limits().answer).is_err()
             {
                 *outcome = None;
             }
@@ -321,7 +349,7 @@ impl Rule {
     ) -> (Vec<Outcome>, usize) {
         let mut all = move || {
             let mut outcomes: Vec<Outcome> = Vec::with_capacity(count);
-            let mut left = self.limits.fuel_per_graph;
+            let mut left = self.limits().fuel_per_graph;
             let mut asked = 0;
             for position in 0..count {
                 let next = if crate::interrupt::requested() {
@@ -331,7 +359,7 @@ impl Rule {
                 } else {
                     asked = position + 1;
                     let outcome = outcome(position, &outcomes);
-                    let used = outcome.as_ref().map_or(self.limits.fuel, |examined| examined.fuel);
+                    let used = outcome.as_ref().map_or(self.limits().fuel, |examined| examined.fuel);
                     left = left.saturating_sub(used);
                     outcome
                 };
@@ -342,11 +370,11 @@ impl Rule {
         if !asks {
             return all();
         }
-        guarded(&self.engine, all).unwrap_or_else(|failure| (vec![Err(failure); count], 0))
+        guarded(&self.sandbox.engine, all).unwrap_or_else(|failure| (vec![Err(failure); count], 0))
     }
 
     fn budget_spent(&self) -> Failure {
-        (Class::OutOfFuel, format!("it used all its fuel for one graph ({})", self.limits.fuel_per_graph))
+        (Class::OutOfFuel, format!("it used all its fuel for one graph ({})", self.limits().fuel_per_graph))
     }
 
     fn named(&self, outcomes: Vec<Outcome>) -> Vec<Result<Examined, Error>> {
@@ -357,11 +385,19 @@ impl Rule {
 
     fn examine_one(&self, site: &Site) -> Result<Examined, Failure> {
         type Answer = (Result<Verdict, String>,);
-        let ((answer,), fuel) =
-            instance::call::<_, Answer>(&self.engine, &self.pre, &self.exports.examine, (site,), &self.limits)?;
+        let callable =
+            self.callable.get_or_init(|| self.sandbox.callable(&self.bytes, &self.about.inspection.interface));
+        let callable = callable.as_ref().map_err(Clone::clone)?;
+        let ((answer,), fuel) = instance::call::<_, Answer>(
+            &self.sandbox.engine,
+            &callable.pre,
+            &callable.exports.examine,
+            (site,),
+            self.limits(),
+        )?;
         let verdict =
             answer.map_err(|complaint| (Class::Own, format!("it reports a fault of its own: {complaint}")))?;
-        answer::check_verdict(&verdict, &self.manifest, &self.limits.answer)?;
-        Ok(Examined { verdict: answer::clean_verdict(verdict, &self.limits.answer), fuel })
+        answer::check_verdict(&verdict, &self.about.manifest, &self.limits().answer)?;
+        Ok(Examined { verdict: answer::clean_verdict(verdict, &self.limits().answer), fuel })
     }
 }
