@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dd_tests::{Ran, Sandbox, python, workspace};
+use dd_tests::{Ran, Sandbox, bundled_component, python, workspace};
 
 /// The binary in the environment of this process, so that cargo and its crates are those that build the tests.
 fn author<const N: usize>(sandbox: &Sandbox, arguments: [&str; N]) -> Ran {
@@ -123,7 +123,7 @@ fn a_rule_says_why_it_does_not_help_and_is_proven_where_it_does() {
     let sandbox = Sandbox::new();
     let python = python().python.display().to_string();
     let model = workspace().join("examples/segmenter.py").display().to_string();
-    let rule = |id: &str| workspace().join(format!("registry/rules/{id}/1.0.0.wasm")).display().to_string();
+    let rule = |id: &str| bundled_component(id).display().to_string();
 
     let ran = author(&sandbox, ["rules", "why-not", &rule("dd-003"), &model, "--python", &python]);
     assert_eq!(ran.code(), 1, "{}", ran.stderr);

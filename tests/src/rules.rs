@@ -42,6 +42,19 @@ pub fn bundled_rule(id: &str) -> Rule {
     standard().load(&component.name(), &component.bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The file of a bundled rule's component below `registry/`.
+///
+/// # Panics
+/// When there is no such rule.
+pub fn bundled_component(id: &str) -> PathBuf {
+    let bundled = registry::bundled().unwrap_or_else(|error| panic!("{error}"));
+    let rule = bundled.into_iter().find(|rule| rule.id == id).unwrap_or_else(|| panic!("no rule is called `{id}`"));
+    let file = format!("{}.{}.wasm", rule.sha256, rule.version);
+    let names = fs_err::read_dir(workspace().join("registry/targets/dd-rules")).expect("the bundled registry");
+    let places = names.map(|name| name.expect("entry").path().join(&file));
+    places.into_iter().find(|path| path.is_file()).unwrap_or_else(|| panic!("`{file}` is not in the registry"))
+}
+
 /// The component of a rule under `tests/rules/`.
 ///
 /// # Panics

@@ -9,6 +9,7 @@ mod bench_overhead;
 mod c_bindings;
 mod docs;
 mod fuzz;
+mod registry;
 mod rules;
 mod test;
 mod workspace;
@@ -53,7 +54,9 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Build the rules into components and put them into `registry/`
+    /// Publish the rules, as they are built and proven, in `registry/`: the same as `rules`
+    Registry,
+    /// Build the rules into components and publish them in `registry/`
     Rules {
         /// Compare with what `registry/` holds instead of writing
         #[arg(long)]
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
     }
     let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
+        Chore::Registry => rules::command(false, false),
         Chore::Test => test::test().map_err(Into::into),
         Chore::Fuzz { target, seconds } => fuzz::fuzz(seconds, target.as_deref()).map_err(Into::into),
         Chore::Docs { check } => docs::docs(check).map_err(Into::into),

@@ -1,8 +1,8 @@
 //! From rule crates to components: what `registry/` holds, and the rules that only tests use.
 //!
 //! In: the crates under `rules/` and `tests/rules/`. Out: components with the same bytes wherever the
-//! repository lies and whoever builds it, as long as the compiler is [`PINNED_RUSTC`]; `registry/bundled.toml`
-//! with their hashes; the Rust list that the host embeds.
+//! repository lies and whoever builds it, as long as the compiler is [`PINNED_RUSTC`]; `registry/`, signed, with
+//! `bundled.toml` as the index of what the binary carries; the Rust list that the host embeds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,8 +13,13 @@ use delegate_doctor::authoring::{
     Package, Project, RustBuild, Tools, compiler_version, componentize, described, ensure_target,
 };
 use delegate_doctor::files::{sha256_hex, write_atomic};
+use delegate_doctor::registry::layout;
+use delegate_doctor::registry::name::{self, RuleName, TargetKind};
+use delegate_doctor::registry::pack::Words;
 use delegate_doctor::sandbox::{Helper, Limits, Options, Sandbox, inspect};
 use fs_err as fs;
+
+use crate::registry::{self, PUBLISHER};
 
 /// The compiler whose output is committed.
 pub const PINNED_RUSTC: &str = "1.95.0";
@@ -30,12 +35,18 @@ pub struct Built {
     pub version: String,
     /// the component
     pub component: Vec<u8>,
+    /// what packaging adds
+    pub words: Words,
+    /// where its evidence is
+    pub evidence: PathBuf,
 }
 
 impl Built {
     /// Where the registry keeps it, below `registry/`.
-    fn file(&self) -> String {
-        format!("rules/{}/{}.wasm", self.id, self.version)
+    fn file(&self) -> Outcome<String> {
+        let rule = RuleName::new(PUBLISHER, &self.words.name)?;
+        let target = rule.target(&name::version(&self.version)?, TargetKind::Component);
+        Ok(layout::target_path(&target, &sha256_hex(&self.component)))
     }
 }
 
@@ -85,11 +96,11 @@ pub fn write_registry() -> Outcome<()> {
         return Err(format!("the registry is written with rustc {PINNED_RUSTC} only, and this is {rustc}").into());
     }
     let built = build(&root, "rules")?;
+    registry::write(&root, &built)?;
     lay_out(&built, &root.join("registry"))?;
-    remove_others(&built, &root.join("registry"))?;
-    write_atomic(&root.join(EMBEDDED_LIST), embedded_list(&built).as_bytes())?;
+    write_atomic(&root.join(EMBEDDED_LIST), embedded_list(&root)?.as_bytes())?;
     for rule in &built {
-        println!("registry/{}: {} bytes, sha256 {}", rule.file(), rule.component.len(), sha256_hex(&rule.component));
+        println!("{}: {} bytes, sha256 {}", rule.words.name, rule.component.len(), sha256_hex(&rule.component));
     }
     Ok(())
 }
@@ -107,13 +118,15 @@ pub fn check_registry() -> Outcome<Comparison> {
         return Ok(Comparison { rebuilt, compared: false });
     }
     let mut files = vec!["bundled.toml".to_owned()];
-    files.extend(built.iter().map(Built::file));
+    for rule in &built {
+        files.push(rule.file()?);
+    }
     let mut different: Vec<String> = files
         .iter()
         .filter(|file| fs::read(root.join("registry").join(file)).ok() != fs::read(rebuilt.join(file)).ok())
         .map(|file| format!("registry/{file}"))
         .collect();
-    if fs::read_to_string(root.join(EMBEDDED_LIST)).ok().as_deref() != Some(embedded_list(&built).as_str()) {
+    if fs::read_to_string(root.join(EMBEDDED_LIST)).ok().as_deref() != Some(embedded_list(&root)?.as_str()) {
         different.push(EMBEDDED_LIST.to_owned());
     }
     if !different.is_empty() {
@@ -124,6 +137,7 @@ pub fn check_registry() -> Outcome<Comparison> {
         .into());
     }
     println!("{} rules build to the same bytes as in registry/", built.len());
+    registry::check(&root)?;
     Ok(Comparison { rebuilt, compared: true })
 }
 
@@ -145,7 +159,7 @@ fn lay_out(built: &[Built], registry: &Path) -> Outcome<()> {
          version = 1\n",
     );
     for rule in built {
-        let file = registry.join(rule.file());
+        let file = registry.join(rule.file()?);
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -156,7 +170,7 @@ fn lay_out(built: &[Built], registry: &Path) -> Outcome<()> {
             "\n[[rule]]\nid = \"{}\"\nversion = \"{}\"\nfile = \"{}\"\nsha256 = \"{}\"\nlength = {}\ncontract = \"{}\"\n",
             rule.id,
             rule.version,
-            rule.file(),
+            rule.file()?,
             inspection.sha256,
             inspection.bytes,
             inspection.contract
@@ -166,36 +180,18 @@ fn lay_out(built: &[Built], registry: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Removes components that no rule builds to any more.
-fn remove_others(built: &[Built], registry: &Path) -> Outcome<()> {
-    let wanted: Vec<PathBuf> = built.iter().map(|rule| registry.join(rule.file())).collect();
-    for rule in fs::read_dir(registry.join("rules"))? {
-        let rule = rule?.path();
-        for component in fs::read_dir(&rule)? {
-            let component = component?.path();
-            if !wanted.contains(&component) {
-                fs::remove_file(component)?;
-            }
-        }
-        if fs::read_dir(&rule)?.next().is_none() {
-            fs::remove_dir(&rule)?;
-        }
-    }
-    Ok(())
-}
-
-fn embedded_list(built: &[Built]) -> String {
+fn embedded_list(root: &Path) -> Outcome<String> {
     let mut list = String::from(
-        "//! The components of `registry/`, embedded. Written by `cargo xtask rules`.\n\n\
+        "//! The files of `registry/`, embedded. Written by `cargo xtask rules`.\n\n\
          /// File below `registry/` and its bytes.\n\
-         pub(super) const COMPONENTS: &[(&str, &[u8])] = &[\n",
+         #[rustfmt::skip]\n\
+         pub(super) const FILES: &[(&str, &[u8])] = &[\n",
     );
-    for rule in built {
-        let file = rule.file();
+    for file in registry::published_files(root)? {
         let _ = writeln!(list, "    (\"{file}\", include_bytes!(\"../../../registry/{file}\")),");
     }
     list.push_str("];\n");
-    list
+    Ok(list)
 }
 
 /// Builds every rule crate below `folder`, ordered by id.
@@ -212,7 +208,8 @@ fn build(root: &Path, folder: &str) -> Outcome<Vec<Built>> {
     let tools = Tools { sdk: cargo.sdk.clone() };
     let mut built = BTreeMap::new();
     for (package, module) in packages.iter().zip(cargo.modules(&packages)?) {
-        let id = Project::read(&package.folder, &crate::workspace::home().join("data"))?.file.id;
+        let project = Project::read(&package.folder, &crate::workspace::home().join("data"))?;
+        let id = project.file.id.clone();
         let component = componentize(&module)
             .map_err(|error| format!("`{}` does not become a component: {error}", package.name))?;
         let component = match described(&sandbox, &package.name, component.clone(), &tools) {
@@ -224,7 +221,13 @@ fn build(root: &Path, folder: &str) -> Outcome<Vec<Built>> {
             Err(_) if folder.starts_with("tests") => component,
             Err(error) => return Err(error.into()),
         };
-        let rule = Built { id: id.clone(), version: package.version.clone(), component };
+        let rule = Built {
+            id: id.clone(),
+            version: package.version.clone(),
+            component,
+            words: project.words(),
+            evidence: package.folder.join("evidence.json"),
+        };
         if built.insert(id.clone(), rule).is_some() {
             return Err(format!("two crates under {folder}/ have the rule id `{id}`").into());
         }

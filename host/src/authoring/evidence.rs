@@ -121,6 +121,32 @@ impl Outcome {
     }
 }
 
+impl Evidence {
+    /// The same without the folders of the machine that gathered it: what lies in a Python environment is named
+    /// from `site-packages` on. Evidence is published.
+    ///
+    /// # Errors
+    /// When it has no JSON form.
+    pub fn without_folders(&self) -> Result<Self, serde_json::Error> {
+        let mut value = serde_json::to_value(self)?;
+        shorten(&mut value);
+        serde_json::from_value(value)
+    }
+}
+
+fn shorten(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => {
+            if let Some(at) = text.find("/site-packages/").filter(|_| text.starts_with('/')) {
+                text.drain(..=at);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(shorten),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
 impl ModelEvidence {
     /// From the report of a run in which the rule took part.
     pub fn of_report(report: &Report, rule: &str) -> Self {
@@ -200,6 +226,10 @@ mod tests {
             outcome: Outcome::Proven,
             models: vec![model("accepted")],
         };
+        let mut elsewhere = evidence.clone();
+        elsewhere.models[0].source = "/home/me/venv/lib/python3.11/site-packages/timm/models/x.py".to_owned();
+        let published = elsewhere.without_folders().expect("JSON");
+        assert_eq!(published.models[0].source, "site-packages/timm/models/x.py");
         let text = serde_json::to_string(&evidence).expect("JSON");
         assert_eq!(serde_json::from_str::<Evidence>(&text).expect("evidence"), evidence);
     }

@@ -91,6 +91,7 @@ pub fn validate(task: &Validation<'_>, progress: &dyn Progress) -> Result<(Evide
         outcome: Outcome::of(&models),
         models,
     };
+    let evidence = evidence.without_folders()?;
     let path = task.out.join(FILE);
     files::write_json(&path, &evidence)?;
     Ok((evidence, path))

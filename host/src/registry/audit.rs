@@ -81,6 +81,13 @@ pub fn audit(registry: &Repository, load: Option<Load<'_>>) -> Result<Audit, Err
             audit.reviewed += countersigned.count();
         }
     }
+    // Files whose document waits for a snapshot are not lost.
+    for publisher in &publishers {
+        let Some(role) = registry.role(publisher).ok().flatten() else { continue };
+        for (name, file) in &role.signed.targets {
+            listed.extend(name.parse::<Target>().ok().map(|target| layout::target_path(&target, &file.hashes.sha256)));
+        }
+    }
     stray(registry, &listed, &mut audit)?;
     audit.findings.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(audit)
@@ -127,7 +134,7 @@ fn files_of(
         let path = layout::target_path(&target, &file.hashes.sha256);
         listed.insert(path.clone());
         let read = files::read_regular(&registry.folder().join(&path), layout::MOST_TARGET_BYTES);
-        let Some(bytes) = attempt(audit, &path, read) else { continue };
+        let Some(bytes) = attempt(audit, &path, read.map_err(Error::Io)) else { continue };
         if sha256_hex(&bytes) != file.hashes.sha256 || bytes.len() as u64 != file.length {
             say(audit, &path, "its bytes are not the ones that are listed");
             continue;
@@ -162,7 +169,7 @@ fn stray(registry: &Repository, listed: &BTreeSet<String>, audit: &mut Audit) ->
         if !matches!(change.content, Content::File(_)) {
             say(audit, &path, "it is no regular file of a size that clients take");
         } else if path.starts_with("targets/") && !listed.contains(&path) {
-            say(audit, &path, "no published document lists it");
+            say(audit, &path, "no document lists it");
         } else if path.starts_with(STAGING) {
             say(audit, &path, "it waits for signatures");
         }
@@ -176,7 +183,7 @@ fn compare_pinned(audit: &mut Audit, path: &str, pinned: &MetaFile, bytes: &[u8]
     }
 }
 
-fn attempt<T, E: std::error::Error>(audit: &mut Audit, path: &str, read: Result<T, E>) -> Option<T> {
+fn attempt<T>(audit: &mut Audit, path: &str, read: Result<T, Error>) -> Option<T> {
     match read {
         Ok(value) => Some(value),
         Err(error) => {
@@ -186,8 +193,12 @@ fn attempt<T, E: std::error::Error>(audit: &mut Audit, path: &str, read: Result<
     }
 }
 
-fn told(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+/// The error without the registry's name, which the reader knows.
+fn told(error: &Error) -> String {
+    match error {
+        Error::Document { problem, .. } => problem.to_string(),
+        error => error.to_string(),
+    }
 }
 
 fn say(audit: &mut Audit, file: &str, what: impl Into<String>) {

@@ -1,7 +1,15 @@
-//! Where rules come from: the ones that the binary carries.
+//! Where rules come from: signed registries, and the one that the binary carries.
 //!
-//! In: `registry/bundled.toml` and the components beside it, both embedded when the host is built. Out:
-//! [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
+//! In: `registry/`, embedded when the host is built, with `bundled.toml` as its index of the rules that count as
+//! installed. Out: [`Component`]s, whose hashes were compared with the index. No network, no toolchain.
+//!
+//! ```text
+//! name, layout            what things are called, and where they lie
+//! key, metadata           keys, documents
+//! writer, ceremony        a registry folder is written; keys change
+//! pack, publish           a proven rule becomes a package, and is laid in
+//! gate, review, audit     what is looked at before and after
+//! ```
 
 pub mod audit;
 pub mod ceremony;
@@ -114,9 +122,14 @@ struct Entry {
 /// When the binary was built from a registry whose index and components do not belong together.
 pub fn bundled() -> Result<Vec<Component>, Error> {
     read(INDEX, "bundled", |file| {
-        let found = embedded::COMPONENTS.iter().find(|(name, _)| Path::new(name) == file);
+        let found = embedded::FILES.iter().find(|(name, _)| Path::new(name) == file);
         found.map(|(_, bytes)| Cow::Borrowed(*bytes))
     })
+}
+
+/// The files of the registry that the binary carries, below `registry/`: metadata and targets.
+pub fn bundled_files() -> &'static [(&'static str, &'static [u8])] {
+    embedded::FILES
 }
 
 /// The rules of a folder laid out as `registry/`.
@@ -166,7 +179,8 @@ mod tests {
     #[test]
     fn the_bundled_rules_are_the_ones_of_the_index() {
         let rules = bundled().expect("bundled rules");
-        assert_eq!(rules.len(), embedded::COMPONENTS.len(), "every embedded component is in the index");
+        let components = embedded::FILES.iter().filter(|(name, _)| name.ends_with(".wasm")).count();
+        assert_eq!(rules.len(), components, "every embedded component is in the index");
         let mut ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
         ids.dedup();
         assert_eq!(ids.len(), rules.len(), "an id comes once");

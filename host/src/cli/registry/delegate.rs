@@ -10,8 +10,8 @@ use crate::output::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  delegate-doctor registry delegate acme --public-key acme.pub.pem --registry DIR --key targets-1.pem --key targets-2.pem
-  delegate-doctor registry delegate acme --remove --registry DIR --key targets-1.pem --key targets-2.pem")]
+  delegate-doctor registry delegate acme --public-key acme.pub.pem --registry DIR
+  delegate-doctor registry delegate acme --remove --registry DIR")]
 pub(super) struct Arguments {
     /// Name of the publisher
     #[arg(value_name = "PUBLISHER")]

@@ -17,12 +17,11 @@ use crate::output::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  delegate-doctor registry init rules-registry --keys keys                          Begin a registry
-  delegate-doctor registry delegate acme --public-key acme.pub.pem --registry rules-registry --key keys/targets-1.pem
-  delegate-doctor registry check rules-registry                                     Check all of it
-  delegate-doctor registry check pull-request --base rules-registry                 The gate for a pull request
-  delegate-doctor registry review --registry rules-registry --key keys/reviewed-1.pem
-  delegate-doctor registry resign --registry rules-registry --key keys/online.pem   Publish what waits")]
+  delegate-doctor registry init rules --keys keys          Begin a registry
+  delegate-doctor registry check rules                     Check all of it
+  delegate-doctor registry check theirs --base rules       The gate for a pull request
+  delegate-doctor registry review --registry rules         Look at what is new
+  delegate-doctor registry resign --registry rules --key keys/online.pem")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,

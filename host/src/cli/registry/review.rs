@@ -131,7 +131,7 @@ fn prove(candidate: &Candidate, models: &[String], context: &Context) -> Result<
         lists it. A revocation is never withdrawn.",
     after_help = "\
 Examples:
-  delegate-doctor registry revoke acme/my-rule@1.0.0 --reason 'wrong on odd sizes' --registry DIR --key reviewed-1.pem"
+  delegate-doctor registry revoke acme/my-rule@1.0.0 --reason 'wrong on odd sizes' --registry DIR"
 )]
 pub(super) struct Revoke {
     /// The version: PUBLISHER/RULE@VERSION

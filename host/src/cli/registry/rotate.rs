@@ -17,10 +17,9 @@ use crate::registry::ceremony::RootState;
         `--threshold`, the root, targets, reviewed or a publisher's document is renewed.",
     after_help = "\
 Examples:
-  delegate-doctor registry rotate timestamp --add online-2.pub.pem --remove 3f2a --registry DIR --key root-1.pem --key root-2.pem
-  delegate-doctor registry rotate acme --add acme-2.pub.pem --registry DIR --key targets-1.pem --key targets-2.pem
-  delegate-doctor registry rotate acme --registry DIR --key acme-2.pem
-  delegate-doctor registry rotate root --registry DIR --key root-1.pem --key root-2.pem"
+  delegate-doctor registry rotate timestamp --add new.pub.pem --remove 3f2a --registry DIR --key root-1.pem
+  delegate-doctor registry rotate acme --add acme-2.pub.pem --registry DIR --key targets-1.pem
+  delegate-doctor registry rotate acme --registry DIR --key acme-2.pem"
 )]
 pub(super) struct Arguments {
     /// `root`, `targets`, `snapshot`, `timestamp`, `reviewed` or a publisher

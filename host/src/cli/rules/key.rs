@@ -11,6 +11,9 @@ use crate::registry::name;
 
 /// Make the key that rules are signed with
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules key new acme")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -22,8 +22,7 @@ use crate::registry::writer::Repository;
     after_help = "\
 Examples:
   delegate-doctor rules publish my-rule-1.0.0-package --registry ../registry --publisher acme
-  delegate-doctor rules publish my-rule-1.0.0-package.signed --registry ../registry
-  delegate-doctor rules publish my-rule-1.0.0-package --registry ../registry --publisher acme --branch my-rule-1.0.0"
+  delegate-doctor rules publish my-rule-1.0.0-package.signed --registry ../registry --branch my-rule"
 )]
 pub(super) struct Arguments {
     /// Folder of the package, or of what `rules sign` wrote
@@ -107,8 +106,8 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<(), Failure> {
         installs it, with a warning; with `--security` it does not. The files stay, and a yank is never withdrawn.",
     after_help = "\
 Examples:
-  delegate-doctor rules yank acme/my-rule@1.0.0 --reason 'slower on every Arm core' --registry ../registry
-  delegate-doctor rules yank acme/my-rule@1.0.0 --security --reason 'wrong on odd sizes' --registry ../registry"
+  delegate-doctor rules yank acme/my-rule@1.0.0 --reason 'slow on Arm' --registry DIR
+  delegate-doctor rules yank acme/my-rule@1.0.0 --security --reason 'wrong on odd sizes' --registry DIR"
 )]
 pub(super) struct Yank {
     /// The version: PUBLISHER/RULE@VERSION
