@@ -10,155 +10,30 @@
 //! go into it, and whoever has to sign it can. A new root counts as soon as it lies in `metadata/`, so one
 //! that still lacks signatures waits in `staging/`.
 
+mod documents;
+mod error;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use jiff::{SignedDuration, Timestamp as Time};
 
-use super::key::{self, PublicKey, SigningKey};
+use super::key::{PublicKey, SigningKey};
 use super::layout;
 use super::metadata::{
-    self, DelegatedRole, Delegations, Document, Envelope, Key, MetaFile, RoleKeys, Root, RuleRecord, SPEC_VERSION,
-    Snapshot, TargetFile, Targets, Timestamp,
+    DelegatedRole, Delegations, Document, Envelope, Key, MetaFile, RoleKeys, Root, RuleRecord, SPEC_VERSION, Snapshot,
+    TargetFile, Targets, Timestamp,
 };
 use super::name::{self, Target};
 use crate::files;
-use crate::hint::Hint;
+
+pub use error::Error;
 
 /// Folder of documents that lack signatures, below the registry.
 pub const STAGING: &str = "staging";
-/// Largest version of a document; beyond it, readers in other languages lose digits.
-const MOST_VERSION: u64 = 1 << 53;
-
-/// Why a registry cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// a document that is not one
-    #[error("In the registry `{folder}`, {problem}")]
-    Document {
-        /// the registry
-        folder: PathBuf,
-        /// what is wrong with which document
-        problem: metadata::Error,
-    },
-    /// a name that cannot be
-    #[error(transparent)]
-    Name(#[from] name::Error),
-    /// a key that cannot be used
-    #[error(transparent)]
-    Key(#[from] key::Error),
-    /// there is something already
-    #[error("There is something in `{0}` already")]
-    Exists(PathBuf),
-    /// no registry
-    #[error("There is no registry in `{0}`: it has no root")]
-    NoRegistry(PathBuf),
-    /// a role that is not there
-    #[error("The registry `{folder}` has no {role}")]
-    NoRole {
-        /// the registry
-        folder: PathBuf,
-        /// which
-        role: String,
-    },
-    /// a publisher's name is taken
-    #[error("The publisher `{0}` is there already")]
-    PublisherExists(String),
-    /// a publisher that could be taken for another
-    #[error("The publisher `{new}` could be taken for `{old}`")]
-    Confusable {
-        /// asked for
-        new: String,
-        /// there already
-        old: String,
-    },
-    /// a target of another publisher
-    #[error("`{target}` does not belong to the publisher `{publisher}`")]
-    Foreign {
-        /// path of the target
-        target: String,
-        /// who wanted to list it
-        publisher: String,
-    },
-    /// a published file never changes
-    #[error("`{0}` is published already with other bytes")]
-    Published(String),
-    /// a target that is not listed
-    #[error("The publisher `{publisher}` has no `{target}`")]
-    NoTarget {
-        /// path of the target
-        target: String,
-        /// publisher
-        publisher: String,
-    },
-    /// more bytes than a client takes
-    #[error("`{what}` has {found} bytes, and clients take at most {most}")]
-    Large {
-        /// path of the target, or the document
-        what: String,
-        /// its bytes
-        found: u64,
-        /// limit
-        most: u64,
-    },
-    /// a key that the role does not know
-    #[error("The key {fingerprint} signs nothing for {role}")]
-    ForeignKey {
-        /// the key
-        fingerprint: String,
-        /// the role
-        role: String,
-    },
-    /// a threshold that no set of keys reaches
-    #[error("{role} wants {threshold} of {keys} keys")]
-    Threshold {
-        /// the role
-        role: String,
-        /// wanted
-        threshold: u32,
-        /// how many different ones there are
-        keys: usize,
-    },
-    /// a version beyond what readers take
-    #[error("{0} cannot have a higher version")]
-    Version(String),
-    /// a pending document is in the way
-    #[error("{role} version {version} waits for signatures in `{path}`")]
-    Pending {
-        /// the role
-        role: String,
-        /// its version
-        version: u64,
-        /// the file
-        path: PathBuf,
-    },
-    /// a time that no calendar has
-    #[error("{0} would expire at no time that can be written")]
-    Time(String),
-    /// file trouble
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl Hint for Error {
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Document { problem, .. } => return problem.hint(),
-            Self::Name(error) => return error.hint(),
-            Self::Key(error) => return error.hint(),
-            Self::Io(error) => return error.hint(),
-            Self::Exists(_) => "Choose another folder; a registry is never begun anew over an old one".to_owned(),
-            Self::NoRegistry(_) => "Make one with `delegate-doctor registry init`".to_owned(),
-            Self::Published(_) => "Raise the version of the rule: a version has the same bytes for ever".to_owned(),
-            Self::Confusable { .. } => "Choose a name that nobody mistakes for another one".to_owned(),
-            Self::Pending { .. } => {
-                "Add the missing signatures with `delegate-doctor registry sign`, or remove the file".to_owned()
-            }
-            _ => return None,
-        })
-    }
-}
 
 /// The keys of a role and how many of them have to sign.
 #[derive(Clone, Debug)]
@@ -667,139 +542,6 @@ impl Repository {
         let bytes = files::read_regular(&path, layout::MOST_TIMESTAMP_BYTES)?;
         Ok(Some(self.parse(&format!("`{}`", layout::timestamp_path()), &bytes)?))
     }
-
-    /// Writes a role's document with these signatures. It needs the threshold only when it is published.
-    pub(super) fn put(&self, role: &str, document: Targets, signing: &[&SigningKey]) -> Result<(), Error> {
-        let path = layout::metadata_path(document.version, role);
-        let mut envelope = Envelope::unsigned(document);
-        // The first document of the top role says itself who signs the others.
-        if role == "targets" || self.newest("targets")?.is_some() {
-            self.allowed(role, signing)?;
-        }
-        self.sign_all(&mut envelope, signing)?;
-        self.write(&path, &self.bytes(&envelope)?)
-    }
-
-    /// What a role's next document begins with: the pending one, or the published one with the next version.
-    pub(super) fn next(&self, role: &str, lifetime: SignedDuration) -> Result<Targets, Error> {
-        let expires = self.until(role, lifetime)?;
-        let Some(newest) = self.newest(role)? else {
-            self.signers(role)?;
-            return Ok(Targets::empty(1, expires));
-        };
-        let mut document = self.read::<Targets>(newest, role)?.0.signed;
-        if self.into.is_some() || self.published(role)? == Some(newest) {
-            document.version = self.following(role, Some(newest))?;
-        }
-        document.expires = expires;
-        Ok(document)
-    }
-
-    /// The version that clients see.
-    pub(super) fn published(&self, role: &str) -> Result<Option<u64>, Error> {
-        let snapshot = self.snapshot()?;
-        Ok(snapshot.and_then(|snapshot| snapshot.signed.meta.get(&format!("{role}.json")).map(|file| file.version)))
-    }
-
-    /// The highest version of a role's documents.
-    pub(super) fn newest(&self, role: &str) -> Result<Option<u64>, Error> {
-        let ending = format!(".{role}.json");
-        let folder = self.folder.join(layout::METADATA);
-        if !folder.is_dir() {
-            return Ok(None);
-        }
-        let mut newest = None;
-        for entry in fs::read_dir(folder)? {
-            let name = entry?.file_name();
-            let version = name.to_str().and_then(|name| name.strip_suffix(&ending)).and_then(|text| text.parse().ok());
-            newest = newest.max(version);
-        }
-        Ok(newest)
-    }
-
-    pub(super) fn read<T: Document>(&self, version: u64, role: &str) -> Result<(Envelope<T>, Vec<u8>), Error> {
-        let path = layout::metadata_path(version, role);
-        let bytes = files::read_regular(&self.folder.join(&path), layout::MOST_ROLE_BYTES)?;
-        let envelope: Envelope<T> = self.parse(&format!("`{path}`"), &bytes)?;
-        if envelope.signed.version() != version {
-            let why = format!("it says it is version {}", envelope.signed.version());
-            return Err(self.document(metadata::Error::NotUnderstood { what: format!("`{path}`"), why }));
-        }
-        Ok((envelope, bytes))
-    }
-
-    fn parse<T: Document>(&self, what: &str, bytes: &[u8]) -> Result<Envelope<T>, Error> {
-        Envelope::parse(what, bytes).map_err(|source| self.document(source))
-    }
-
-    pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let path = self.into.as_ref().unwrap_or(&self.folder).join(path);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        Ok(files::write_atomic(&path, bytes)?)
-    }
-
-    pub(super) fn bytes<T: Document>(&self, envelope: &Envelope<T>) -> Result<Vec<u8>, Error> {
-        envelope.to_bytes().map_err(|source| self.document(source))
-    }
-
-    fn signed_by<T: Document>(&self, role: &str, document: T, signing: &[&SigningKey]) -> Result<Envelope<T>, Error> {
-        let mut envelope = Envelope::unsigned(document);
-        self.allowed(role, signing)?;
-        self.sign_all(&mut envelope, signing)?;
-        let root = self.root()?.signed;
-        self.verify(&envelope, role, &root.roles, &root.keys)?;
-        Ok(envelope)
-    }
-
-    pub(super) fn sign_all<T: Document>(&self, envelope: &mut Envelope<T>, keys: &[&SigningKey]) -> Result<(), Error> {
-        for key in keys {
-            envelope.sign(key).map_err(|source| self.document(source))?;
-        }
-        Ok(())
-    }
-
-    /// Refuses keys that a role does not know, before they sign anything.
-    pub(super) fn allowed(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
-        let (signers, _) = self.signers(role)?;
-        for key in signing {
-            let public = key.public();
-            if !signers.keyids.contains(&public.key_id()) {
-                return Err(Error::ForeignKey { fingerprint: public.fingerprint(), role: role_name(role) });
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn verify<T: Document>(
-        &self,
-        envelope: &Envelope<T>,
-        role: &str,
-        roles: &BTreeMap<String, RoleKeys>,
-        keys: &BTreeMap<String, Key>,
-    ) -> Result<(), Error> {
-        let signers = roles.get(role).ok_or_else(|| self.no_role(role_name(role)))?;
-        envelope.verify(&format!("the {role}"), signers, keys).map_err(|source| self.document(source))
-    }
-
-    pub(super) fn until(&self, role: &str, lifetime: SignedDuration) -> Result<Time, Error> {
-        let time = self.now.checked_add(lifetime).map_err(|_| Error::Time(role_name(role)))?;
-        Time::from_second(time.as_second()).map_err(|_| Error::Time(role_name(role)))
-    }
-
-    pub(super) fn following(&self, role: &str, version: Option<u64>) -> Result<u64, Error> {
-        let next = version.unwrap_or(0).saturating_add(1);
-        if next >= MOST_VERSION { Err(Error::Version(role_name(role))) } else { Ok(next) }
-    }
-
-    pub(super) fn document(&self, problem: metadata::Error) -> Error {
-        Error::Document { folder: self.folder.clone(), problem }
-    }
-
-    pub(super) fn no_role(&self, role: String) -> Error {
-        Error::NoRole { folder: self.folder.clone(), role }
-    }
 }
 
 /// How a role is called in a message.
@@ -830,6 +572,3 @@ pub(super) fn role_keys(
     keys.extend(public.iter().map(|key| (key.key_id(), Key::of(key))));
     Ok(RoleKeys { keyids, threshold })
 }
-
-#[cfg(test)]
-mod tests;

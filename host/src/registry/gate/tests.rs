@@ -736,7 +736,10 @@ fn what_is_laid_in_is_what_clients_then_see() {
     assert_eq!(base.published("acme").expect("published"), Some(2));
     let error =
         publish::sign(&package("dd-002", "redundant-ops"), &base, "acme", &[&key(ACME)], &out).expect_err("again");
-    assert_eq!(error.to_string(), "`acme/redundant-ops/1.0.0.wasm` is published already with other bytes");
+    assert_eq!(
+        error.to_string(),
+        "`acme/redundant-ops/1.0.0.wasm` is published already, and a published file never changes"
+    );
     let wrong = words("redundant-ops");
     assert_eq!(wrong.name, "redundant-ops");
 }

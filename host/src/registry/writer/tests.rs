@@ -77,7 +77,7 @@ fn what_would_break_the_registry_is_refused() {
     for (result, expected) in [
         (
             repository.add_target(&target, b"two", None, &[&key(20)]),
-            name("`acme/fix-boot/1.0.0.wasm` is published already with other bytes"),
+            name("`acme/fix-boot/1.0.0.wasm` is published already, and a published file never changes"),
         ),
         (
             repository.publish(
@@ -130,7 +130,7 @@ fn what_would_break_the_registry_is_refused() {
     repository.sign_role("targets", &[&key(5)]).expect("second signature");
     publish(&repository);
     let error = told(repository.sign_role("targets", &[&key(5)]));
-    assert_eq!(error, "`metadata/2.targets.json` is published already with other bytes");
+    assert_eq!(error, "`metadata/2.targets.json` is published already, and a published file never changes");
     assert!(matches!(Repository::init(repository.folder(), &keys(), now()), Err(Error::Exists(_))));
     assert!(matches!(Repository::open(folder.path(), now()), Err(Error::NoRegistry(_))));
 }

@@ -1,0 +1,137 @@
+//! Why a registry cannot be written.
+
+use std::path::PathBuf;
+
+use super::super::key;
+use super::super::metadata;
+use super::super::name;
+use crate::hint::Hint;
+
+/// Why a registry cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// a document that is not one
+    #[error("In the registry `{folder}`, {problem}")]
+    Document {
+        /// the registry
+        folder: PathBuf,
+        /// what is wrong with which document
+        problem: metadata::Error,
+    },
+    /// a name that cannot be
+    #[error(transparent)]
+    Name(#[from] name::Error),
+    /// a key that cannot be used
+    #[error(transparent)]
+    Key(#[from] key::Error),
+    /// there is something already
+    #[error("There is something in `{0}` already")]
+    Exists(PathBuf),
+    /// no registry
+    #[error("There is no registry in `{0}`: it has no root")]
+    NoRegistry(PathBuf),
+    /// a role that is not there
+    #[error("The registry `{folder}` has no {role}")]
+    NoRole {
+        /// the registry
+        folder: PathBuf,
+        /// which
+        role: String,
+    },
+    /// a publisher's name is taken
+    #[error("The publisher `{0}` is there already")]
+    PublisherExists(String),
+    /// a publisher that could be taken for another
+    #[error("The publisher `{new}` could be taken for `{old}`")]
+    Confusable {
+        /// asked for
+        new: String,
+        /// there already
+        old: String,
+    },
+    /// a target of another publisher
+    #[error("`{target}` does not belong to the publisher `{publisher}`")]
+    Foreign {
+        /// path of the target
+        target: String,
+        /// who wanted to list it
+        publisher: String,
+    },
+    /// a published file never changes
+    #[error("`{0}` is published already, and a published file never changes")]
+    Published(String),
+    /// a target that is not listed
+    #[error("The publisher `{publisher}` has no `{target}`")]
+    NoTarget {
+        /// path of the target
+        target: String,
+        /// publisher
+        publisher: String,
+    },
+    /// more bytes than a client takes
+    #[error("`{what}` has {found} bytes, and clients take at most {most}")]
+    Large {
+        /// path of the target, or the document
+        what: String,
+        /// its bytes
+        found: u64,
+        /// limit
+        most: u64,
+    },
+    /// a key that the role does not know
+    #[error("The key {fingerprint} signs nothing for {role}")]
+    ForeignKey {
+        /// the key
+        fingerprint: String,
+        /// the role
+        role: String,
+    },
+    /// a threshold that no set of keys reaches
+    #[error("{role} wants {threshold} of {keys} keys")]
+    Threshold {
+        /// the role
+        role: String,
+        /// wanted
+        threshold: u32,
+        /// how many different ones there are
+        keys: usize,
+    },
+    /// a version beyond what readers take
+    #[error("{0} cannot have a higher version")]
+    Version(String),
+    /// a pending document is in the way
+    #[error("{role} version {version} waits for signatures in `{path}`")]
+    Pending {
+        /// the role
+        role: String,
+        /// its version
+        version: u64,
+        /// the file
+        path: PathBuf,
+    },
+    /// a time that no calendar has
+    #[error("{0} would expire at no time that can be written")]
+    Time(String),
+    /// file trouble
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Document { problem, .. } => return problem.hint(),
+            Self::Name(error) => return error.hint(),
+            Self::Key(error) => return error.hint(),
+            Self::Io(error) => return error.hint(),
+            Self::Exists(_) => "Choose another folder; a registry is never begun anew over an old one".to_owned(),
+            Self::NoRegistry(_) => "Make one with `delegate-doctor registry init`".to_owned(),
+            Self::Published(_) => "Raise the version of the rule: a version has the same bytes for ever".to_owned(),
+            Self::Confusable { .. } => "Choose a name that nobody mistakes for another one".to_owned(),
+            Self::Pending { .. } => {
+                "Add the missing signatures with `delegate-doctor registry sign`, or remove the file".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
