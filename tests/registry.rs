@@ -4,3 +4,5 @@
 mod no_keys;
 #[path = "registry/publishing.rs"]
 mod publishing;
+#[path = "registry/python_tuf.rs"]
+mod python_tuf;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use delegate_doctor::output::{Printer, Talk};
 use delegate_doctor::torch::environment::{Search, find_or_create};
 
-use crate::workspace::{Result, cargo, home, run};
+use crate::workspace::{Result, cargo, home, root, run};
 
 /// A named check.
 type Step = (&'static str, fn() -> Result);
@@ -87,5 +87,23 @@ fn tests() -> Result {
         .args(["test", "--locked", "--workspace", "--no-fail-fast"])
         .env("DELEGATE_DOCTOR_HOME", home())
         .env("DELEGATE_DOCTOR_PYTHON", python()?)
+        .env("DD_TESTS_TUF_PYTHON", python_tuf()?)
         .envs(crate::rules::test_environment()))
+}
+
+/// A Python with the implementation that registries are held against, made when it is missing.
+fn python_tuf() -> Result<String> {
+    if let Ok(given) = std::env::var("DD_TESTS_TUF_PYTHON") {
+        return Ok(given);
+    }
+    let requirements = root().join("tests/registry/requirements.txt");
+    let wanted = fs_err::read_to_string(&requirements).map_err(|error| error.to_string())?;
+    let folder = root().join(".cache/python-tuf");
+    let (interpreter, made) = (folder.join("bin/python"), folder.join("requirements.txt"));
+    if fs_err::read_to_string(&made).ok().as_ref() != Some(&wanted) {
+        run(Command::new(python()?).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        run(Command::new(&interpreter).args(["-m", "pip", "install", "--quiet", "-r"]).arg(&requirements))?;
+        fs_err::write(&made, wanted).map_err(|error| error.to_string())?;
+    }
+    Ok(interpreter.display().to_string())
 }

@@ -204,3 +204,94 @@ fn told(error: &Error) -> String {
 fn say(audit: &mut Audit, file: &str, what: impl Into<String>) {
     audit.findings.push(Finding { file: file.to_owned(), what: what.into() });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fs_err as fs;
+
+    use super::super::key::SigningKey;
+    use super::super::pack::tests::package;
+    use super::super::writer::{Keys, Signers};
+    use super::*;
+
+    fn key(seed: u8) -> SigningKey {
+        SigningKey::from_seed(&[seed; 32])
+    }
+
+    fn registry(folder: &Path) -> Repository {
+        let keys = Keys {
+            root: Signers { keys: [1, 2].map(key).to_vec(), threshold: 2 },
+            targets: Signers::one(key(4)),
+            reviewed: Signers::one(key(6)),
+            snapshot: Signers::one(key(7)),
+            timestamp: Signers::one(key(7)),
+        };
+        let now = "2027-01-31T12:00:00Z".parse().expect("time");
+        let registry = Repository::init(folder, &keys, now).expect("registry");
+        registry.rotate("timestamp", &[key(8).public()], 1, &[&key(1), &key(2)]).expect("root 2");
+        registry.add_publisher("acme", &[key(20).public()], 1, &[&key(4)]).expect("acme");
+        let targets = package("dd-001", "softmax-layout").targets("acme").expect("targets");
+        registry.publish("acme", &targets, &[&key(20)]).expect("published");
+        let reviewed: Vec<Target> = targets.into_iter().map(|new| new.target).collect();
+        registry.review(&reviewed, &[&key(6)]).expect("reviewed");
+        registry.resign(&[&key(7)], &[&key(8)]).expect("resigned");
+        registry
+    }
+
+    #[test]
+    fn a_whole_registry_is_whole() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let registry = registry(&folder.path().join("registry"));
+        let found = audit(&registry, None).expect("audited");
+        assert_eq!(found, Audit { findings: Vec::new(), publishers: 1, versions: 1, reviewed: 1 });
+        let load = |_: &Package| Err("it traps".to_owned());
+        let found = audit(&registry, Some(&load)).expect("audited");
+        assert_eq!(found.findings.len(), 1);
+        assert!(found.findings[0].to_string().ends_with(".1.0.0.wasm`: it traps"), "{:?}", found.findings);
+    }
+
+    #[test]
+    fn every_file_that_is_changed_or_gone_is_noticed() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let registry = registry(&folder.path().join("registry"));
+        // What an older snapshot named may go, and so may that snapshot.
+        let kept = |path: &str| {
+            !["metadata/1.snapshot.json", "metadata/1.targets.json", "metadata/1.reviewed.json"].contains(&path)
+        };
+        let files: Vec<String> = compare(tempfile::tempdir().expect("empty").path(), registry.folder())
+            .expect("list")
+            .into_iter()
+            .map(|change| change.path)
+            .filter(|path| kept(path))
+            .collect();
+        assert_eq!(files.len(), 10, "{files:?}");
+        for file in &files {
+            let path = registry.folder().join(file);
+            let whole = fs::read(&path).expect("read");
+            let mut flipped = whole.clone();
+            let middle = flipped.len() / 2;
+            flipped[middle] ^= 1;
+            for (case, bytes) in [("flipped", Some(flipped)), ("gone", None), ("empty", Some(Vec::new()))] {
+                match bytes {
+                    Some(bytes) => fs::write(&path, bytes).expect("write"),
+                    None => fs::remove_file(&path).expect("remove"),
+                }
+                match audit(&registry, None) {
+                    // The newest root, top role or snapshot cannot be read at all.
+                    Err(_) => {}
+                    Ok(found) => assert!(!found.findings.is_empty(), "{file} {case}"),
+                }
+                fs::write(&path, &whole).expect("write");
+            }
+        }
+        assert_eq!(audit(&registry, None).expect("audited").findings, []);
+        fs::write(registry.folder().join("targets/acme/more"), "x").expect("write");
+        let found = audit(&registry, None).expect("audited").findings;
+        assert_eq!(
+            found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["`targets/acme/more`: no document lists it"]
+        );
+    }
+}
