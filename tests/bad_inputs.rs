@@ -12,12 +12,15 @@
 //! | [`models`] | syntax error; raises at import, when built, in forward; `sys.exit`, `os._exit`, a crash, a hang, all memory; no model function, no inputs function; inputs of a wrong type, shape or container; not a module; missing module, missing attribute; prints; cannot be lowered; lowers and cannot be run |
 //! | [`odd_models`] | outputs of one number, of random numbers, of no numbers; writes into an input; an input that is no tensor; names in any script; a limit that ends the search |
 //! | [`disks`] | a full disk, a limit on file sizes, a read-only disk, a full stdout |
+//! | [`files`] | pipes and devices in place of files, names that are no text |
 //! | [`interrupts`] | Ctrl-C in each stage, kill -9, and resuming after each |
 
 #[path = "bad_inputs/arguments.rs"]
 mod arguments;
 #[path = "bad_inputs/disks.rs"]
 mod disks;
+#[path = "bad_inputs/files.rs"]
+mod files;
 #[path = "bad_inputs/folders.rs"]
 mod folders;
 #[path = "bad_inputs/interrupts.rs"]

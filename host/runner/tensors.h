@@ -231,31 +231,9 @@ struct OutputTensor {
   std::vector<uint8_t> bytes;
 };
 
-template <typename T>
-OutputTensor scalar_output(const char* dtype, T number) {
-  OutputTensor out{dtype, {}, std::vector<uint8_t>(sizeof(T))};
-  std::memcpy(out.bytes.data(), &number, sizeof(T));
-  return out;
-}
-
-// Copies an output out of the program's memory; returns an empty string, or why that cannot be done.
-// Integers, floats and booleans become tensors of rank 0.
+// Copies an output that is a tensor out of the program's memory; returns an empty string, or why that cannot
+// be done.
 inline std::string read_output(const executorch::runtime::EValue& value, OutputTensor& out) {
-  if (value.isInt()) {
-    out = scalar_output("int64", value.toInt());
-    return "";
-  }
-  if (value.isDouble()) {
-    out = scalar_output("float64", value.toDouble());
-    return "";
-  }
-  if (value.isBool()) {
-    out = scalar_output("bool", static_cast<uint8_t>(value.toBool() ? 1 : 0));
-    return "";
-  }
-  if (!value.isTensor()) {
-    return "it is neither a tensor nor a number";
-  }
   const auto tensor = value.toTensor();
   const Dtype* dtype = find_dtype(tensor.scalar_type());
   if (dtype == nullptr) {

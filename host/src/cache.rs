@@ -22,6 +22,8 @@ use crate::files;
 const KEEP: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Above this total the entries longest unused are removed.
 const MAX_BYTES: u64 = 8 << 30;
+/// Bytes of a record that are read.
+const MOST_RECORD: u64 = 16 << 20;
 
 /// The cache folder; a disabled one has nothing and keeps nothing.
 #[derive(Clone, Debug)]
@@ -144,7 +146,9 @@ pub fn note(folder: &Path, name: &str, key: &str, files: &[&str]) -> io::Result<
 
 /// True when the files are still those that [`note`] saw for this key.
 pub fn noted(folder: &Path, name: &str, key: &str) -> bool {
-    let Ok(bytes) = fs::read(folder.join(format!("{name}.made-from.json"))) else { return false };
+    let Ok(bytes) = files::read_regular(&folder.join(format!("{name}.made-from.json")), MOST_RECORD) else {
+        return false;
+    };
     serde_json::from_slice::<Note>(&bytes).is_ok_and(|note| {
         note.key == key
             && note
@@ -172,7 +176,8 @@ pub fn key(parts: &[&str]) -> String {
 }
 
 fn read_record(entry: &Path) -> Option<EntryRecord> {
-    let record: EntryRecord = serde_json::from_slice(&fs::read(entry.join("entry.json")).ok()?).ok()?;
+    let record: EntryRecord =
+        serde_json::from_slice(&files::read_regular(&entry.join("entry.json"), MOST_RECORD).ok()?).ok()?;
     let plain =
         |name: &String| Path::new(name).components().count() == 1 && !name.contains(['/', '\\']) && name != "..";
     (record.version == 1 && record.files.keys().all(plain)).then_some(record)

@@ -7,7 +7,6 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -75,7 +74,7 @@ impl ExportRecord {
 /// # Errors
 /// When the file is no readable archive.
 pub fn content_key(program: &Path) -> io::Result<String> {
-    let mut archive = zip::ZipArchive::new(io::BufReader::new(fs::File::open(program)?))?;
+    let mut archive = zip::ZipArchive::new(io::BufReader::new(files::open_regular(program)?))?;
     let mut names: Vec<(String, String)> = archive
         .file_names()
         .filter_map(|name| {
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
 
     fn archive(path: &Path, root: &str, entries: &[(&str, &str)]) {
-        let mut zip = zip::ZipWriter::new(fs::File::create(path).expect("create"));
+        let mut zip = zip::ZipWriter::new(fs_err::File::create(path).expect("create"));
         for (name, content) in entries {
             zip.start_file(format!("{root}/{name}"), zip::write::SimpleFileOptions::default()).expect("entry");
             zip.write_all(content.as_bytes()).expect("write");

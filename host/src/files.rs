@@ -64,18 +64,50 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
 /// # Errors
 /// When it is no regular file, holds more, or cannot be read.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other(format!("`{}` is no regular file", path.display())));
-    }
-    if metadata.len() > most {
-        let found = metadata.len();
+    let file = open_regular(path)?;
+    let found = file.metadata()?.len();
+    if found > most {
         return Err(io::Error::other(format!("`{}` has {found} bytes, and {most} are allowed", path.display())));
     }
     // The file may grow while it is read.
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Bytes of a text file that people write by hand.
+const MOST_TEXT: u64 = 16 << 20;
+
+/// Reads a text file that somebody wrote by hand: regular, of at most 16 MiB, UTF-8.
+///
+/// # Errors
+/// When it is none of that, or cannot be read; of kind `NotFound` when it does not exist.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_regular(path, MOST_TEXT)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::new(io::ErrorKind::InvalidData, format!("`{}` is not UTF-8 from byte {at} on", path.display()))
+    })
+}
+
+/// Opens a regular file to read it. A pipe does not keep the caller waiting, a device is not read.
+///
+/// # Errors
+/// When it is no regular file, or cannot be opened.
+pub fn open_regular(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let file =
+        file.map_err(|error| io::Error::new(error.kind(), format!("failed to open `{}`: {error}", path.display())))?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, format!("`{}` is a folder", path.display())));
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other(format!("`{}` is no regular file", path.display())));
+    }
+    Ok(fs::File::from_parts(file, path))
 }
 
 /// SHA-256 of a file as lower-case hex, read in pieces.
@@ -111,9 +143,15 @@ mod tests {
         write_atomic(&path, b"1234").expect("write");
         assert_eq!(read_regular(&path, 4).expect("fits"), b"1234");
         assert!(read_regular(&path, 3).expect_err("too large").to_string().contains("has 4 bytes, and 3 are allowed"));
-        for endless in [Path::new("/dev/zero"), folder.path()] {
-            assert!(read_regular(endless, 1 << 20).expect_err("endless").to_string().contains("no regular file"));
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).expect("pipe");
+        for endless in [Path::new("/dev/zero"), &pipe] {
+            assert!(read_text(endless).expect_err("endless").to_string().contains("is no regular file"));
         }
+        assert_eq!(read_text(folder.path()).expect_err("a folder").kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(read_text(&folder.path().join("y")).expect_err("nothing").kind(), io::ErrorKind::NotFound);
+        write_atomic(&path, b"ab\xffcd").expect("write");
+        assert!(read_text(&path).expect_err("no text").to_string().ends_with("is not UTF-8 from byte 2 on"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn made_before(cache: &Cache, environment: &Environment, job: &Job) -> Option<Lo
         }
         cache::note(&job.folder, KIND, &key, &[PROGRAM, RECORD]).ok()?;
     }
-    let bytes = fs::read(job.folder.join(RECORD)).ok()?;
+    let bytes = files::read_regular(&job.folder.join(RECORD), 64 << 20).ok()?;
     let mut record: Lowered = serde_json::from_slice(&bytes).ok()?;
     let pte = job.folder.join(PROGRAM);
     record.program.clone_from(&pte);

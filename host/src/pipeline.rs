@@ -88,6 +88,7 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
         archive::read(path, &archive::Limits::default())?;
     }
     proposal::check_folders(&settings.rules.folders)?;
+    check_paths(settings, &model)?;
     let folder = RunFolder::open(&settings.place, &model, &settings.command, &settings.deciding())?;
     *place = Some(folder.path().to_path_buf());
     progress.note(&format!("Run folder: `{}`", folder.path().display()));
@@ -114,6 +115,22 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
         None => None,
     };
     account.finish(bench, &original, best.as_ref(), overall)
+}
+
+/// Checks that every path that others are told is text.
+fn check_paths(settings: &OptimizeSettings, model: &Model) -> Result<(), Error> {
+    let model = match &model.source {
+        ModelSource::File { path } | ModelSource::Program { path } => Some(path),
+        ModelSource::Callable { .. } => None,
+    };
+    let run = match &settings.place {
+        RunPlace::Numbered { parent, .. } | RunPlace::ResumeNewest { parent, .. } => parent,
+        RunPlace::At(path) | RunPlace::ResumeAt(path) => path,
+    };
+    let folders = &settings.common.folders;
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let mut paths = [run, &folders.cache, &folders.data].into_iter().chain(model).map(absolute);
+    paths.find(|path| path.to_str().is_none()).map_or(Ok(()), |path| Err(Error::PathNotText { path }))
 }
 
 /// The user's model as a typed graph, and the user's inputs as files.
@@ -323,6 +340,12 @@ pub enum Error {
     /// the exported program
     #[error(transparent)]
     Archive(#[from] graph::archive::Error),
+    /// a path that PyTorch and ExecuTorch cannot be given
+    #[error("The path `{}` is not valid UTF-8, and PyTorch and ExecuTorch take no such path", path.display())]
+    PathNotText {
+        /// the model, the run folder or the home of the tool
+        path: PathBuf,
+    },
     /// a folder with rules that cannot be read
     #[error("Failed to read the rule folder `{folder}`")]
     RuleFolder {
@@ -406,6 +429,9 @@ impl Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
+            Self::PathNotText { .. } => Some(
+                "Rename the folder or file, or work in another folder (`--out`, `DELEGATE_DOCTOR_HOME`)".to_owned(),
+            ),
             Self::RuleFolder { .. } => Some("Give a folder with rule components (`*.wasm`) with `--rules`".to_owned()),
             Self::UnknownRule { id, known } => Some(match closest(id, known.iter().map(String::as_str)) {
                 Some(close) => format!("Did you mean `{close}`? `delegate-doctor rules list` shows all rules"),

@@ -164,9 +164,18 @@ pub(crate) fn load_rules(
                 set.left_out.push(rule.id().to_owned());
             } else {
                 if unsigned {
-                    // The one that is being worked on stands for the one that is installed.
-                    set.rules.retain(|other| !other.id().eq_ignore_ascii_case(rule.id()));
                     progress.warning(&format!("The rule {} is unsigned: `{label}`", rule.name()));
+                    // The one that is being worked on stands for the one that is installed.
+                    let (same, others) = std::mem::take(&mut set.rules)
+                        .into_iter()
+                        .partition(|other: &Rule| other.id().eq_ignore_ascii_case(rule.id()));
+                    set.rules = others;
+                    for other in same {
+                        progress.warning(&format!(
+                            "It takes the place of the rule {}, which does not take part",
+                            other.name()
+                        ));
+                    }
                 }
                 set.rules.push(rule);
             }

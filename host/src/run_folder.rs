@@ -54,6 +54,8 @@ pub const PAGE: &str = "report.html";
 
 /// How many runs of one model may stand side by side before a name must be chosen by hand.
 const MAX_NUMBER: u32 = 100_000;
+/// Bytes of a record that are read.
+const MOST_RECORD: u64 = 256 << 20;
 
 /// State of a run, as `run.json` keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +145,7 @@ impl RunFolder {
                 let finished = RunRecord::read(&path).is_some_and(|record| record.state == State::Finished);
                 return Err(if finished { Error::OccupiedByFinished(path) } else { Error::Occupied(path) });
             }
-            let bytes = fs::read(&record_path).map_err(io_error)?;
+            let bytes = files::read_regular(&record_path, MOST_RECORD).map_err(io_error)?;
             let record: RunRecord =
                 serde_json::from_slice(&bytes).map_err(|source| Error::Record { path: record_path.clone(), source })?;
             if record.version > VERSION {
@@ -225,7 +227,7 @@ impl RunFolder {
     /// The result of stage `name` if an earlier process finished it from the same `key`. A record that is
     /// torn, foreign or of another key counts as missing.
     pub fn finished_stage<T: DeserializeOwned>(&self, name: &str, key: &str) -> Option<T> {
-        let bytes = fs::read(self.stage_path(name)).ok()?;
+        let bytes = files::read_regular(&self.stage_path(name), MOST_RECORD).ok()?;
         let record: StageRecord<T> = serde_json::from_slice(&bytes).ok()?;
         (record.version == VERSION && record.key == key).then_some(record.result)
     }
@@ -272,7 +274,7 @@ fn differences(held: &BTreeMap<String, String>, asked: &BTreeMap<String, String>
 impl RunRecord {
     /// The record of the run in a folder; none when it cannot be read.
     pub fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()
+        serde_json::from_slice(&files::read_regular(&folder.join(RECORD), MOST_RECORD).ok()?).ok()
     }
 }
 

@@ -55,6 +55,54 @@ fn outputs_that_are_no_numbers_are_told_loudly() {
 }
 
 #[test]
+fn agreement_of_outputs_without_a_number_proves_nothing() {
+    let sandbox = Sandbox::new();
+    let nan = model(CONV, "return torch.softmax(self.conv(x), dim=1) * float('nan')", "(torch.randn(1, 3, 64, 64),)");
+    let told = report(&sandbox, "nan", &nan);
+    assert_eq!(told["verdict"]["status"], "INCONCLUSIVE", "{}", told["verdict"]);
+    let gates = told["trials"].to_string();
+    assert!(gates.contains("hold no finite number, so that they agree proves nothing"), "{gates}");
+}
+
+#[test]
+fn outputs_that_are_no_tensors_do_not_keep_the_others_from_being_compared() {
+    let sandbox = Sandbox::new();
+    let mixed = model(
+        CONV,
+        "return {'a': torch.softmax(self.conv(x), dim=1), 'b': [None, x * 2, 3]}",
+        "(torch.randn(1, 3, 64, 64),)",
+    );
+    let told = report(&sandbox, "mixed", &mixed);
+    let all = told["findings"].to_string();
+    assert!(!all.contains("does not run on the target"), "{all}");
+    let gates = told["trials"][0]["gates"].as_array().expect("gates of a trial");
+    let device = gates.iter().find(|gate| gate["gate"] == "device-correctness").expect("device gate");
+    assert_eq!(device["status"], "PASS", "{device}");
+}
+
+#[test]
+fn what_user_code_raises_is_told_whatever_it_is() {
+    let sandbox = Sandbox::new();
+    for (name, raise, words) in [
+        ("half", r#"raise ValueError("\udcff\x1b[31mRED\x1b[2J")"#, "ValueError: "),
+        ("silent", "class E(BaseException):\n        def __str__(self): raise RuntimeError\n    raise E", "E"),
+    ] {
+        let text =
+            format!("def delegate_doctor_model():\n    {raise}\n\n\ndef delegate_doctor_inputs():\n    return ()\n");
+        sandbox.write(&format!("{name}.py"), text);
+        let ran = Ran::of(with_python(&sandbox, [format!("{name}.py")]));
+        assert_eq!(ran.code(), 2, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words) && ran.stderr.contains("delegate_doctor_model"), "{name}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("protocol") && !ran.stderr.contains('\x1b'), "{name}: {}", ran.stderr);
+    }
+    // A child that goes on where the worker does would answer in its name.
+    let forks = fixture("softmax_over_channels")
+        .replace("def delegate_doctor_model():\n", "def delegate_doctor_model():\n    import os\n    os.fork()\n");
+    assert!(forks.contains("os.fork()"));
+    assert_eq!(report(&sandbox, "forks", &forks)["schema"], "delegate-doctor/report");
+}
+
+#[test]
 fn a_model_that_writes_into_its_input_is_compared_by_its_own_outputs() {
     let sandbox = Sandbox::new();
     let writes = model(CONV, "x.add_(1.0); return self.conv(x)", "(torch.randn(1, 3, 16, 16),)");

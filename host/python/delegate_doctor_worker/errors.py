@@ -71,9 +71,17 @@ def short_traceback(error: BaseException, *, limit: int = 12) -> str:
     return "".join(lines).rstrip()
 
 
+def text_of(error: BaseException) -> str:
+    """The error's own text; errors of user code may fail to give one."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - whatever user code raises
+        return ""
+
+
 def name_and_text(error: BaseException) -> str:
     """``ValueError: text``, the text's first paragraph only."""
-    text = str(error).strip()
+    text = text_of(error).strip()
     first = re.split(r"\n\s*\n|\n\s*(?=File \"|Traceback|While executing|Original traceback)", text, maxsplit=1)[0]
     name = type(error).__name__
     return one_sentence(f"{name}: {first}" if first else name, 500)
@@ -85,7 +93,7 @@ def surroundings(error: BaseException) -> Optional[WorkerError]:
     current: Optional[BaseException] = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        text = str(current)
+        text = text_of(current)
         if isinstance(current, MemoryError) or "can't allocate memory" in text or "std::bad_alloc" in text:
             wanted = re.search(r"tried to allocate (\d+) bytes", text)
             amount = f" (a block of {int(wanted.group(1)) / 2**30:.1f} GiB was wanted)" if wanted else ""

@@ -29,6 +29,7 @@ class Channel:
     """The private ends of the two pipes."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._out = os.dup(1)
         self._in = os.dup(0)
         os.dup2(2, 1)
@@ -60,7 +61,11 @@ class Channel:
         return line
 
     def write(self, value: dict) -> None:
-        data = json.dumps(value, allow_nan=False).encode() + b"\n"
+        if os.getpid() != self._process:
+            # A child that user code forked has no say in the protocol; it ends where the worker would go on.
+            os._exit(0)
+        # Text of user code may hold halves of characters, which are no JSON.
+        data = json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         view = memoryview(data)
         while view:
             view = view[os.write(self._out, view) :]

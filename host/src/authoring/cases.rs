@@ -8,6 +8,7 @@ use rule_sdk::testing::cases::{self, Case};
 
 use super::project::{Built, Language, Project};
 use super::{Error, toolchain};
+use crate::files;
 use crate::progress::Progress;
 use crate::sandbox::{Sandbox, contract};
 
@@ -74,7 +75,7 @@ pub(super) fn run(
     progress: &dyn Progress,
 ) -> Result<Cases, Error> {
     let path = project.folder.join(CASES_FILE);
-    let text = fs::read_to_string(&path)?;
+    let text = files::read_text(&path)?;
     let cases = cases::parse(&text).map_err(|why| Error::Cases { path: path.clone(), why })?;
     if cases.is_empty() {
         return Err(Error::Cases { path, why: "there is no case in it".to_owned() });

@@ -124,7 +124,7 @@ impl Project {
     /// When there is none, or it cannot be understood.
     pub fn read(folder: &Path, data: &Path) -> Result<Self, Error> {
         let path = folder.join(PROJECT_FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match files::read_text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::NoProject { folder: folder.to_path_buf() });
@@ -144,7 +144,7 @@ impl Project {
     /// What packaging adds to what the component says about itself.
     pub fn words(&self) -> Words {
         let crate_name = || {
-            let text = fs::read_to_string(self.folder.join("Cargo.toml")).ok()?;
+            let text = files::read_text(&self.folder.join("Cargo.toml")).ok()?;
             let parsed: toml::Table = text.parse().ok()?;
             let name = parsed.get("package")?.get("name")?.as_str()?;
             Some(without_number(name).to_owned())
@@ -161,7 +161,7 @@ impl Project {
 
     /// The SDK below `sdk/` and its version.
     pub(super) fn sdk(&self, name: &str) -> String {
-        let version = fs::read_to_string(self.folder.join("sdk/VERSION")).ok();
+        let version = files::read_text(&self.folder.join("sdk/VERSION")).ok();
         let line = version.as_deref().and_then(|text| text.lines().next()).map(str::trim);
         line.filter(|line| line.starts_with(name) && line.len() < 64)
             .map_or_else(|| format!("{name} of unknown version"), str::to_owned)

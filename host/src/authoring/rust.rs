@@ -11,6 +11,7 @@ use super::component::{Tools, componentize};
 use super::project::Project;
 use super::toolchain::{self, TARGET, cargo, cargo_home};
 use super::{Error, ensure_target};
+use crate::files;
 use crate::progress::Progress;
 
 pub use super::toolchain::compiler_version;
@@ -180,7 +181,7 @@ fn version_in(folder: &Path) -> Option<String> {
     struct Section {
         version: String,
     }
-    let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let text = files::read_text(&folder.join("Cargo.toml")).ok()?;
     toml::from_str::<File>(&text).ok().map(|file| file.package.version)
 }
 

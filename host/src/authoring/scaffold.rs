@@ -9,7 +9,8 @@ use fs_err as fs;
 
 use super::project::{Language, PROJECT_FILE};
 use super::{Error, c, javascript, python};
-use crate::files::write_atomic;
+use crate::files::{self, write_atomic};
+use crate::registry;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -98,6 +99,14 @@ pub fn create(new: &New) -> Result<Vec<PathBuf>, Error> {
     Ok(files.into_iter().map(|(path, _)| path).filter(|path| !path.starts_with("sdk")).collect())
 }
 
+/// Keywords, and crates that are always there.
+const NOT_CRATES: [&str; 42] = [
+    "abstract", "alloc", "as", "async", "await", "become", "box", "break", "const", "continue", "core", "crate", "do",
+    "dyn", "else", "enum", "extern", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match",
+    "mod", "move", "mut", "override", "pub", "ref", "return", "self", "static", "std", "struct", "super", "test",
+    "try",
+];
+
 /// Letters, digits and dashes: fit for an id, a crate and a file.
 fn check_name(name: &str) -> Result<(), Error> {
     let wrong = |why| Err(Error::Name { name: name.to_owned(), why });
@@ -113,6 +122,12 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name.len() > 48 {
         return wrong("it is longer than 48 letters");
     }
+    if NOT_CRATES.contains(&name) {
+        return wrong("it means something else to Rust");
+    }
+    if registry::bundled().is_ok_and(|rules| rules.iter().any(|rule| rule.id == name)) {
+        return wrong("it is the id of a rule that comes with the tool");
+    }
     Ok(())
 }
 
@@ -120,7 +135,7 @@ fn check_name(name: &str) -> Result<(), Error> {
 fn workspace_with_sdk(parent: &Path) -> Option<PathBuf> {
     let parent = fs::canonicalize(parent).ok()?;
     let root = parent.ancestors().find(|folder| folder.join("rule-sdk/Cargo.toml").is_file())?;
-    let text = fs::read_to_string(root.join("Cargo.toml")).ok()?;
+    let text = files::read_text(&root.join("Cargo.toml")).ok()?;
     let file: toml::Table = toml::from_str(&text).ok()?;
     let members = file.get("workspace")?.get("members")?.as_array()?;
     let has = |wanted: &str| members.iter().any(|member| member.as_str() == Some(wanted));

@@ -49,14 +49,14 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Run")]
     no_cache: bool,
     /// Seed of generated inputs and of statistics [default: 0]
-    #[arg(long, value_name = "N", help_heading = "Run")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
     seed: Option<u64>,
 
     /// Where to run the programs [default: local]
     #[arg(long, value_name = "TARGET", help_heading = "Target")]
     target: Option<TargetChoice>,
     /// Threads of the measured program [default: the cores of the target, at most 4]
-    #[arg(long, value_name = "N", help_heading = "Target")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Target")]
     threads: Option<u32>,
 
     /// Only these rules, by their ids. A preview rule runs only when it is named here
@@ -75,26 +75,26 @@ pub(super) struct Arguments {
 
     /// Smallest speed-up worth keeping, as old time over new time; the lower end of its interval counts
     /// [default: 1.02]
-    #[arg(long, value_name = "RATIO", help_heading = "What counts")]
+    #[arg(long, allow_negative_numbers = true, value_name = "RATIO", help_heading = "What counts")]
     min_gain: Option<f64>,
     /// Leave fallbacks alone that take a smaller share of the time [default: 0.001]
-    #[arg(long, value_name = "SHARE", help_heading = "What counts")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SHARE", help_heading = "What counts")]
     min_share: Option<f64>,
 
     /// Stop after this many accepted repairs [default: 20]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
     max_rounds: Option<u32>,
     /// Begin no new trial after this many seconds, set-up not counted [default: no limit]
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS", help_heading = "Limits")]
     max_seconds: Option<f64>,
     /// Seconds that importing, building and exporting the model may take [default: 1800]
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS", help_heading = "Limits")]
     model_timeout: Option<f64>,
     /// Memory that the process with the model may use, like `8GiB` [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Limits")]
     memory_limit: Option<u64>,
     /// Candidates to lower at the same time [default: what cores and memory allow]
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Limits")]
     jobs: Option<u32>,
 }
 

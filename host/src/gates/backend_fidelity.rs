@@ -38,7 +38,7 @@
 
 use std::time::Instant;
 
-use super::host_correctness::{Compared, Outcome, facts, largest, worst};
+use super::host_correctness::{Compared, NOTHING_FINITE, Outcome, facts, largest, nothing_finite, worst};
 use super::inputs::InputKind;
 use super::reference::{Attempt, FEW, ProgramRun, Reference};
 use super::slices::Offence;
@@ -342,6 +342,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity, cl
     let (status, summary) = match problem {
         Some(problem) => (GateStatus::Fail, problem),
         None if counted == 0 => (GateStatus::Inconclusive, "No output could be compared with eager PyTorch".to_owned()),
+        None if nothing_finite(&repaired.comparisons) => (GateStatus::Inconclusive, NOTHING_FINITE.to_owned()),
         None if user_uninformative => (
             GateStatus::Inconclusive,
             "Rounding alone moves the outputs for the user's inputs so much that a comparison proves nothing"

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use super::backend_fidelity::{Fidelity, allowance};
-use super::host_correctness::{Compared, Outcome, facts, largest, mutations};
+use super::host_correctness::{Compared, NOTHING_FINITE, Outcome, facts, largest, mutations, nothing_finite};
 use super::inputs::InputKind;
 use super::reference::Reference;
 use super::tolerance::Mismatch;
@@ -80,6 +80,7 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
                 comparisons.len()
             ),
         ),
+        None if nothing_finite(&comparisons) => (GateStatus::Inconclusive, NOTHING_FINITE.to_owned()),
         None if !compared => (GateStatus::Inconclusive, "No output could be compared on the target".to_owned()),
         None if comparisons.iter().all(|compared| compared.outcome == Outcome::SameBits) => {
             (GateStatus::Pass, format!("Repaired and original agree bit for bit on {}", original.target.name))

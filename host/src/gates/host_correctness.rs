@@ -222,6 +222,16 @@ pub(super) fn mutations(expected: &[usize], found: &[usize]) -> Option<String> {
         .map(|missing| format!("The repaired program no longer writes into input {missing}"))
 }
 
+/// Said of outputs for the user's inputs that agree because there is no number in them.
+pub(super) const NOTHING_FINITE: &str =
+    "The outputs for the user's inputs hold no finite number, so that they agree proves nothing";
+
+/// True when no output for the user's inputs has a finite element.
+pub(super) fn nothing_finite(comparisons: &[Compared]) -> bool {
+    let mut users = comparisons.iter().filter(|compared| compared.set == 0).peekable();
+    users.peek().is_some() && users.all(|compared| compared.yardstick.nothing_finite)
+}
+
 fn verdict(reference: &Reference, comparisons: &[Compared], failure: Option<String>) -> (GateStatus, String) {
     if let Some(failure) = failure {
         return (GateStatus::Fail, failure);
@@ -237,6 +247,9 @@ fn verdict(reference: &Reference, comparisons: &[Compared], failure: Option<Stri
     if worst.outcome == Outcome::Beyond {
         let summary = format!("Eager outputs differ: `{name}` on \"{set}\" by {}", worst.comparison.describe());
         return (GateStatus::Fail, summary);
+    }
+    if nothing_finite(comparisons) {
+        return (GateStatus::Inconclusive, NOTHING_FINITE.to_owned());
     }
     if comparisons.iter().all(|compared| compared.outcome == Outcome::SameBits) {
         let summary = format!("Eager outputs agree bit for bit on {} input sets", reference.sets().len());
@@ -374,7 +387,7 @@ pub(super) mod tests {
     fn no_run_is_too_odd_to_judge() {
         let empty = Reference::default();
         assert_eq!(judge(&empty, &[], Claim::Exact, &probe(&empty)).report.status, GateStatus::Inconclusive);
-        assert_eq!(judged(|_| f64::NAN, |_| f64::NAN, Claim::Exact).status, GateStatus::Pass);
+        assert_eq!(judged(|_| f64::NAN, |_| f64::NAN, Claim::Exact).status, GateStatus::Inconclusive);
         assert_eq!(judged(|_| f64::NAN, |_| 0.0, Claim::Exact).status, GateStatus::Fail);
         assert_eq!(judged(|_| 0.0, |_| f64::INFINITY, Claim::Exact).status, GateStatus::Fail);
     }

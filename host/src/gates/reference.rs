@@ -85,6 +85,8 @@ pub struct Yardstick {
     pub discrete_slack: f64,
     /// the eager output has elements that are not finite
     pub not_finite: bool,
+    /// the eager output has elements, and none of them is finite
+    pub nothing_finite: bool,
 }
 
 impl Yardstick {
@@ -263,17 +265,16 @@ fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKin
     let (slack, discrete_slack) = fitting.fold((0.0_f64, 0.0_f64), |(slack, share), (_, comparison)| {
         (slack.max(comparison.error), share.max(comparison.differing_share()))
     });
+    let (mut finite, mut not_finite) = (false, false);
+    if let Some(values) = tensor.doubles() {
+        values.each(|x| if x.is_finite() { finite = true } else { not_finite = true });
+    }
     Yardstick {
         scale,
         slack: slack * ROUNDING_FACTOR,
         floor: if tensor.len() < FEW { STEPS_OF_FEW } else { STEPS } * epsilon(tensor.dtype) * magnitude,
         discrete_slack: discrete_slack * ROUNDING_FACTOR,
-        not_finite: {
-            let mut not_finite = false;
-            if let Some(values) = tensor.doubles() {
-                values.each(|x| not_finite |= !x.is_finite());
-            }
-            not_finite
-        },
+        not_finite,
+        nothing_finite: not_finite && !finite,
     }
 }

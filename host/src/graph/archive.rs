@@ -206,10 +206,7 @@ const SCHEMA_MAJOR: i64 = 8;
 /// # Errors
 /// When the file is no `.pt2` of a known version, is damaged, or exceeds the limits.
 pub fn read(path: &Path, limits: &Limits) -> Result<Program, Error> {
-    let file = fs_err::File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(Error::Read { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() });
-    }
+    let file = files::open_regular(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     program(Container::open(path, Box::new(io::BufReader::new(file)), limits)?)
 }
 

@@ -1,6 +1,7 @@
 //! The library's progress as a person sees it: spinners and bars on a terminal, plain lines elsewhere.
 
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -17,8 +18,12 @@ struct Shown {
     printer: Printer,
     /// none where there is no terminal to draw on
     bar: Option<ProgressBar>,
+    /// when it last said something where there is no bar
+    told: Mutex<Instant>,
 }
 
+/// How long a step is silent where no bar can be shown.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: &str = "{spinner} {prefix} {wide_msg} {elapsed:>4}";
 const ITEMS: &str = "{spinner} {prefix} {bar:20} {pos}/{len} {wide_msg} {elapsed:>4}";
@@ -41,7 +46,7 @@ impl Progress for Display {
             self.printer.note(title);
             None
         };
-        Box::new(Shown { printer: self.printer.clone(), bar })
+        Box::new(Shown { printer: self.printer.clone(), bar, told: Mutex::new(Instant::now()) })
     }
 
     fn note(&self, text: &str) {
@@ -61,7 +66,16 @@ impl Step for Shown {
     fn update(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(one_line(text)),
-            None => self.printer.detail(&format!("  {text}")),
+            None => {
+                // A log should show that long work goes on, and not every step of it.
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                if told.elapsed() < SIGN_OF_LIFE {
+                    self.printer.detail(&format!("  {text}"));
+                } else {
+                    self.printer.note(&format!("  {}", one_line(text)));
+                    *told = Instant::now();
+                }
+            }
         }
     }
 

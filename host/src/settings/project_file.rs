@@ -16,10 +16,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fs_err as fs;
 use serde::Deserialize;
 
 use super::Error;
+use crate::files;
 
 /// The file's name.
 pub const FILE_NAME: &str = "delegate-doctor.toml";
@@ -98,7 +98,7 @@ impl ProjectFile {
     pub fn find(folder: &Path) -> Result<Self, Error> {
         for folder in folder.ancestors() {
             let path = folder.join(FILE_NAME);
-            match fs::read_to_string(&path) {
+            match files::read_text(&path) {
                 Ok(text) => return Self::parse(&text, &path),
                 Err(error)
                     if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {}
@@ -165,7 +165,7 @@ mod tests {
     fn the_nearest_file_above_is_found_and_its_paths_are_relative_to_it() {
         let top = tempfile::tempdir().expect("temporary folder");
         let deep = top.path().join("a/b");
-        fs::create_dir_all(&deep).expect("folders");
+        fs_err::create_dir_all(&deep).expect("folders");
         crate::files::write_atomic(&top.path().join(FILE_NAME), b"runs = 'out'\nrules = ['r', '/abs']\n")
             .expect("write");
         let file = ProjectFile::find(&deep).expect("project file");

@@ -63,9 +63,18 @@ pub enum Error {
         /// what was being done
         method: &'static str,
         /// the limit
-        seconds: u64,
+        seconds: f64,
         /// last lines of its stderr
         stderr: String,
+    },
+    /// a request that cannot be written, for instance because a path is no text
+    #[error("The Python worker cannot be told `{field}`")]
+    Request {
+        /// which field
+        field: &'static str,
+        /// why
+        #[source]
+        source: serde_json::Error,
     },
     /// an earlier failure has ended this worker
     #[error("The Python worker has already ended, so `{method}` was not tried")]
@@ -103,14 +112,17 @@ impl Error {
                 "The system probably ran out of memory; try a smaller model or input, or close other programs"
                     .to_owned(),
             ),
-            Self::Died { method: "export", signal: None, .. } => {
-                Some("The model's code ended the process; remove `exit` calls from it".to_owned())
-            }
+            Self::Died { method: "export", signal: None, .. } => Some(
+                "The model's code ended the process: look for `exit` calls in it, and for code that closes files \
+                     it did not open"
+                    .to_owned(),
+            ),
             Self::Died { .. } => Some("See the worker log in the run folder for its last words".to_owned()),
             Self::TimedOut { method: "export", .. } => Some(
                 "Look for an endless loop or a download in the model's code, or raise `--model-timeout`".to_owned(),
             ),
             Self::TimedOut { .. } => Some("Raise the time limit, or try a smaller model".to_owned()),
+            Self::Request { .. } => Some("Rename files and folders whose names are no text".to_owned()),
             Self::Ended { .. } | Self::Interrupted => None,
         }
     }

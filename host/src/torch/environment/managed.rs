@@ -78,9 +78,15 @@ pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Progress) ->
             }
         }
     }
-    // The other process may have finished it; one that was found broken is made anew.
-    if is_complete(folder) && probe::probe(&interpreter_of(folder)).is_ok_and(|probe| probe.executorch.is_some()) {
-        return Ok(());
+    // The other process may have finished it. One that was made to its end is replaced only when it says itself
+    // that its packages are gone: whoever cannot start it should not lose it.
+    if is_complete(folder) {
+        match probe::probe(&interpreter_of(folder)) {
+            Ok(probe) if probe.executorch.is_some() => return Ok(()),
+            Ok(_) => {}
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => return Err(Error::Managed { folder: folder.to_path_buf(), source: Box::new(error) }),
+        }
     }
     let step = progress.step("Making a Python environment with torch and executorch (about 6 GB, once)");
     let base = base_interpreter(search)?;

@@ -157,6 +157,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// the managed environment is whole and does not answer
+    #[error("The Python environment `{}` cannot be used", folder.display())]
+    Managed {
+        /// its folder
+        folder: PathBuf,
+        /// what it said
+        #[source]
+        source: Box<Error>,
+    },
     /// the user stopped the tool
     #[error("Interrupted")]
     Interrupted,
@@ -194,6 +203,9 @@ impl Error {
                 _ => "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`"
                     .to_owned(),
             },
+            Self::Managed { folder, .. } => {
+                format!("Try again; to have it made anew (about 6 GB), remove `{}`", folder.display())
+            }
             Self::Interrupted => return None,
         })
     }

@@ -165,6 +165,25 @@ fn the_managed_environment_is_made_once() {
 }
 
 #[test]
+fn an_environment_that_was_made_and_does_not_answer_stays() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let search = search(folder.path());
+    script(&folder.path().join("bin/python3.11"), &maker(PIP_WORKS));
+    let made = find_or_create(&search, &Silent).expect("made").python;
+    let whole = fs_err::read(&made).expect("script");
+    script(&made, "echo 'cannot map a library' >&2; exit 1");
+    let error = find_or_create(&search, &Silent).expect_err("does not answer");
+    assert!(matches!(&error, Error::Managed { folder, .. } if made.starts_with(folder)), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("remove `")), "{error}");
+    assert!(made.is_file() && made.with_file_name("installed").is_file(), "nothing of it is removed");
+    fs_err::write(&made, whole).expect("mend");
+    assert_eq!(find_or_create(&search, &Silent).expect("found").python, made);
+    // One that says that its packages are gone is made anew.
+    fs_err::remove_file(made.with_file_name("installed")).expect("remove");
+    assert_eq!(find_or_create(&search, &Silent).expect("made again").python, made);
+}
+
+#[test]
 fn a_half_made_environment_is_replaced() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let search = search(folder.path());
@@ -188,7 +207,8 @@ fn a_half_made_environment_is_replaced() {
 
     // The interpreter it was made with goes away, as after an upgrade of the system.
     let python = interpreter_of(&managed_folder(&search.data_dir));
-    script(&python, "exit 127");
+    fs_err::remove_file(&python).expect("remove");
+    fs_err::os::unix::fs::symlink("/nonexistent/python3.11", &python).expect("dangling link");
     assert!(find(&search).expect("nothing wrong").is_none());
     find_or_create(&search, &Silent).expect("made anew");
 }

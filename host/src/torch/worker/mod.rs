@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use self::process::{Child, Event};
 use super::environment::Environment;
@@ -25,6 +24,19 @@ use super::protocol::{
     OperatorArgument, OperatorResults, PROTOCOL, Request, Response, RunSet, TensorFile,
 };
 use crate::interrupt;
+
+/// The fields of a request. A path that is no text cannot be told to a worker.
+macro_rules! request {
+    ({ $($name:literal : $value:expr),* $(,)? }) => {{
+        #[allow(unused_mut, reason = "a request may have no fields")]
+        let mut fields = serde_json::Map::new();
+        $(
+            let field = serde_json::to_value(&$value).map_err(|source| Error::Request { field: $name, source })?;
+            fields.insert($name.to_owned(), field);
+        )*
+        serde_json::Value::Object(fields)
+    }};
+}
 
 /// How often a waiting request looks at the interrupt flag and the process.
 const POLL: Duration = Duration::from_millis(50);
@@ -139,7 +151,7 @@ impl Worker {
     /// # Errors
     /// When it does not.
     pub fn ping(&mut self, limit: Duration) -> Result<(), Error> {
-        self.call::<serde_json::Value>("ping", json!({}), limit).map(drop)
+        self.call::<serde_json::Value>("ping", request!({}), limit).map(drop)
     }
 
     /// Versions, threads and processor, as the loaded libraries report them.
@@ -147,7 +159,7 @@ impl Worker {
     /// # Errors
     /// When torch or executorch cannot be imported, or the worker fails.
     pub fn describe(&mut self, limit: Duration) -> Result<Description, Error> {
-        self.call("describe", json!({}), limit)
+        self.call("describe", request!({}), limit)
     }
 
     /// Builds the user's model, exports it to the `.pt2` file `out` and writes its inputs into the
@@ -164,7 +176,7 @@ impl Worker {
         seed: u64,
         limit: Duration,
     ) -> Result<Exported, Error> {
-        self.call("export", json!({ "model": model, "out": out, "inputs_dir": inputs_dir, "seed": seed }), limit)
+        self.call("export", request!({ "model": model, "out": out, "inputs_dir": inputs_dir, "seed": seed }), limit)
     }
 
     /// Lowers the `.pt2` file `program` for XNNPACK and writes the `.pte` file `out`.
@@ -172,7 +184,7 @@ impl Worker {
     /// # Errors
     /// When ExecuTorch cannot lower the program, or the worker fails.
     pub fn lower(&mut self, program: &Path, out: &Path, limit: Duration) -> Result<Lowered, Error> {
-        self.call("lower", json!({ "program": program, "out": out }), limit)
+        self.call("lower", request!({ "program": program, "out": out }), limit)
     }
 
     /// Runs a `.pt2` in eager mode once.
@@ -186,7 +198,7 @@ impl Worker {
         out_dir: &Path,
         limit: Duration,
     ) -> Result<EagerRun, Error> {
-        self.call("run", json!({ "program": program, "inputs": inputs, "out_dir": out_dir }), limit)
+        self.call("run", request!({ "program": program, "inputs": inputs, "out_dir": out_dir }), limit)
     }
 
     /// Runs a `.pt2` in eager mode once for every set; the program is loaded once, and every run starts
@@ -195,7 +207,7 @@ impl Worker {
     /// # Errors
     /// As [`Worker::run`], for the first set that fails.
     pub fn run_many(&mut self, program: &Path, sets: &[RunSet], limit: Duration) -> Result<Vec<EagerRun>, Error> {
-        let answer: EagerRuns = self.call("run_many", json!({ "program": program, "sets": sets }), limit)?;
+        let answer: EagerRuns = self.call("run_many", request!({ "program": program, "sets": sets }), limit)?;
         Ok(answer.runs)
     }
 
@@ -204,7 +216,7 @@ impl Worker {
     /// # Errors
     /// [`Error::Failed`] with kind `program_invalid` when it does not load or a node rejects its inputs.
     pub fn check(&mut self, program: &Path, limit: Duration) -> Result<Checked, Error> {
-        self.call("check", json!({ "program": program }), limit)
+        self.call("check", request!({ "program": program }), limit)
     }
 
     /// Computes the values named in `fetch` from the values in `feeds`, running only the nodes between
@@ -220,7 +232,7 @@ impl Worker {
         out_dir: &Path,
         limit: Duration,
     ) -> Result<Vec<NamedTensor>, Error> {
-        let params = json!({ "program": program, "feeds": feeds, "fetch": fetch, "out_dir": out_dir });
+        let params = request!({ "program": program, "feeds": feeds, "fetch": fetch, "out_dir": out_dir });
         let answer: NamedTensors = self.call("evaluate", params, limit)?;
         Ok(answer.values)
     }
@@ -237,7 +249,7 @@ impl Worker {
         out_dir: &Path,
         limit: Duration,
     ) -> Result<Vec<NamedTensor>, Error> {
-        let params = json!({ "program": program, "inputs": inputs, "values": values, "out_dir": out_dir });
+        let params = request!({ "program": program, "inputs": inputs, "values": values, "out_dir": out_dir });
         let answer: NamedTensors = self.call("capture", params, limit)?;
         Ok(answer.values)
     }
@@ -253,7 +265,7 @@ impl Worker {
         out_dir: &Path,
         limit: Duration,
     ) -> Result<Vec<TensorFile>, Error> {
-        let params = json!({ "op": op, "arguments": arguments, "out_dir": out_dir });
+        let params = request!({ "op": op, "arguments": arguments, "out_dir": out_dir });
         let answer: OperatorResults = self.call("call", params, limit)?;
         Ok(answer.outputs)
     }
@@ -293,7 +305,7 @@ impl Worker {
             }
             let Some(left) = limit.checked_sub(started.elapsed()) else {
                 self.end();
-                return Err(Error::TimedOut { method, seconds: limit.as_secs(), stderr: self.child.stderr_tail() });
+                return Err(Error::TimedOut { method, seconds: limit.as_secs_f64(), stderr: self.child.stderr_tail() });
             };
             match self.child.event(left.min(POLL)) {
                 Event::Line(line) => return Ok(line),
