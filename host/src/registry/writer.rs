@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use jiff::{SignedDuration, Timestamp as Time};
 
-use super::key::{PublicKey, SigningKey};
+use super::key::{self, PublicKey, SigningKey};
 use super::layout;
 use super::metadata::{
     DelegatedRole, Delegations, Document, Envelope, Key, MetaFile, RoleKeys, Root, RuleRecord, SPEC_VERSION, Snapshot,
@@ -344,6 +344,15 @@ impl Repository {
         let mut document = self.next("targets", self.lifetimes.targets)?;
         let mut delegations = document.delegations.take().unwrap_or_default();
         edit(&mut delegations)?;
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for role in &delegations.roles {
+            for id in &role.keyids {
+                if let Some(owner) = owners.insert(id, &role.name).filter(|owner| *owner != role.name) {
+                    let (fingerprint, new) = (key::fingerprint(id), role.name.clone());
+                    return Err(Error::SharedKey { fingerprint, roles: (owner.to_owned(), new) });
+                }
+            }
+        }
         // Keys that no role uses any more must not linger.
         let used: Vec<String> = delegations.roles.iter().flat_map(|role| role.keyids.clone()).collect();
         delegations.keys.retain(|id, _| used.contains(id));

@@ -59,7 +59,10 @@ impl Repository {
         let mut newest = None;
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
-            let version = name.to_str().and_then(|name| name.strip_suffix(&ending)).and_then(|text| text.parse().ok());
+            let version = name.to_str().and_then(|name| name.strip_suffix(&ending)).and_then(|text| {
+                // Only the usual spelling: `+3` and `03` are no versions.
+                text.parse::<u64>().ok().filter(|version| version.to_string() == text)
+            });
             newest = newest.max(version);
         }
         Ok(newest)

@@ -86,6 +86,14 @@ pub enum Error {
         /// the role
         role: String,
     },
+    /// a key that would sign for two
+    #[error("`{}` and `{}` would have the same key {fingerprint}", roles.0, roles.1)]
+    SharedKey {
+        /// the key
+        fingerprint: String,
+        /// the two roles
+        roles: (String, String),
+    },
     /// a threshold that no set of keys reaches
     #[error("{role} wants {threshold} of {keys} keys")]
     Threshold {
@@ -99,16 +107,6 @@ pub enum Error {
     /// a version beyond what readers take
     #[error("{0} cannot have a higher version")]
     Version(String),
-    /// a pending document is in the way
-    #[error("{role} version {version} waits for signatures in `{path}`")]
-    Pending {
-        /// the role
-        role: String,
-        /// its version
-        version: u64,
-        /// the file
-        path: PathBuf,
-    },
     /// a time that no calendar has
     #[error("{0} would expire at no time that can be written")]
     Time(String),
@@ -128,9 +126,7 @@ impl Hint for Error {
             Self::NoRegistry(_) => "Make one with `delegate-doctor registry init`".to_owned(),
             Self::Published(_) => "Raise the version of the rule: a version has the same bytes for ever".to_owned(),
             Self::Confusable { .. } => "Choose a name that nobody mistakes for another one".to_owned(),
-            Self::Pending { .. } => {
-                "Add the missing signatures with `delegate-doctor registry sign`, or remove the file".to_owned()
-            }
+            Self::SharedKey { .. } => "Ask for a key of its own: `delegate-doctor rules key new`".to_owned(),
             _ => return None,
         })
     }

@@ -109,6 +109,10 @@ fn what_would_break_the_registry_is_refused() {
             name("publisher `zeta` wants 2 of 1 keys"),
         ),
         (
+            repository.add_publisher("zeta", &[key(20).public()], 1, &top),
+            format!("`acme` and `zeta` would have the same key {}", key(20).public().fingerprint()),
+        ),
+        (
             repository.review(&[component("acme/fix-boot", "9.0.0")], &[&key(6)]),
             name("The publisher `acme` has no `acme/fix-boot/9.0.0.wasm`"),
         ),
