@@ -4,6 +4,11 @@
 //! a value has one spelling and what was signed is what is parsed. Types refuse fields that they do not know;
 //! a reader of other people's registries uses the verifier, not these.
 
+mod canonical;
+mod record;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp as Time;
@@ -15,10 +20,11 @@ use super::key::{PublicKey, SigningKey};
 use crate::files::sha256_hex;
 use crate::hint::Hint;
 
+pub use canonical::canonical;
+pub use record::{EvidenceRecord, NumericsClass, RuleRecord, Yanked};
+
 /// Version of the TUF specification that the documents follow.
 pub const SPEC_VERSION: &str = "1.0.34";
-/// Deepest nesting of a document.
-const DEPTH: usize = 32;
 
 /// Why a document cannot be written or is not one.
 #[derive(Debug, thiserror::Error)]
@@ -69,73 +75,6 @@ impl Hint for Error {
             _ => None,
         }
     }
-}
-
-/// Canonical JSON as TUF signs it: keys in order, no blanks, `\` and `"` escaped and nothing else. Control
-/// characters, which that spelling cannot carry through a JSON parser, and numbers with a fraction are
-/// refused.
-///
-/// # Errors
-/// The value that has no such spelling, in words.
-pub fn canonical(value: &Value) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
-    spell(value, &mut out, 0)?;
-    Ok(out)
-}
-
-fn spell(value: &Value, out: &mut Vec<u8>, depth: usize) -> Result<(), String> {
-    if depth > DEPTH {
-        return Err(format!("it is nested more than {DEPTH} deep"));
-    }
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
-        Value::Number(number) if number.is_i64() || number.is_u64() => {
-            out.extend_from_slice(number.to_string().as_bytes());
-        }
-        Value::Number(number) => return Err(format!("{number} is no integer")),
-        Value::String(text) => spell_text(text, out)?,
-        Value::Array(items) => {
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                spell(item, out, depth + 1)?;
-            }
-            out.push(b']');
-        }
-        Value::Object(map) => {
-            let mut fields: Vec<(&String, &Value)> = map.iter().collect();
-            fields.sort_unstable_by_key(|(name, _)| *name);
-            out.push(b'{');
-            for (index, (name, item)) in fields.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                spell_text(name, out)?;
-                out.push(b':');
-                spell(item, out, depth + 1)?;
-            }
-            out.push(b'}');
-        }
-    }
-    Ok(())
-}
-
-fn spell_text(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    if let Some(control) = text.chars().find(|c| c.is_control()) {
-        return Err(format!("a text holds the control character U+{:04X}", u32::from(control)));
-    }
-    out.push(b'"');
-    for byte in text.bytes() {
-        if byte == b'"' || byte == b'\\' {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out.push(b'"');
-    Ok(())
 }
 
 /// A signature.
@@ -493,76 +432,6 @@ pub struct Custom {
     pub dd: RuleRecord,
 }
 
-/// What the registry says about a component: enough to search, to ask the user, and to choose a version. The
-/// manifest, a file of its own, is the authority; a client compares them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleRecord {
-    /// version of the rule contract that it was built for
-    pub contract: semver::Version,
-    /// on what it was proven
-    pub evidence: EvidenceRecord,
-    /// SPDX expression
-    pub license: String,
-    /// SHA-256 of the manifest
-    pub manifest: String,
-    /// what it claims about numbers
-    pub numerics: NumericsClass,
-    /// the rule's id, which reports show
-    pub rule: String,
-    /// length of the component in bytes
-    pub size: u64,
-    /// where its source is, or empty
-    pub source: String,
-    /// what it does, in a line
-    pub title: String,
-    /// of the rule
-    pub version: semver::Version,
-    /// why it should not be used any more
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub yanked: Option<Yanked>,
-}
-
-/// What a rule claims about numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NumericsClass {
-    /// the same bits
-    Exact,
-    /// within a tolerance
-    Tolerant,
-    /// repairs a wrong lowering
-    Corrective,
-}
-
-impl NumericsClass {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Tolerant => "tolerant",
-            Self::Corrective => "corrective",
-        }
-    }
-}
-
-/// On what a rule was proven, in short.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EvidenceRecord {
-    /// devices
-    pub devices: Vec<String>,
-    /// names of models on which it was accepted
-    pub models: Vec<String>,
-}
-
-/// A version that was taken back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Yanked {
-    /// in a sentence
-    pub reason: String,
-    /// true: it must not run, not even where a lock asks for it
-    pub security: bool,
-}
-
 /// Which versions of the roles belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -643,6 +512,3 @@ mod seconds {
         text.parse().map_err(serde::de::Error::custom)
     }
 }
-
-#[cfg(test)]
-mod tests;

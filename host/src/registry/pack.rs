@@ -11,6 +11,11 @@
 //! input gives the same package. Whoever reads one checks all of it: [`Package::of`] is the only way to have
 //! one, for the packer, the gate and the reviewer alike.
 
+mod error;
+mod evidence;
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::path::Path;
 
 use fs_err as fs;
@@ -21,9 +26,11 @@ use super::metadata::{EvidenceRecord, NumericsClass, RuleRecord};
 use super::name::{self, RuleName, TargetKind};
 use super::writer::NewTarget;
 use crate::files::{self, sha256_hex};
-use crate::hint::Hint;
 use crate::sandbox::contract::{Manifest as OwnManifest, Numerics, Stability};
 use crate::sandbox::{Inspection, inspect_tier, printable};
+
+pub use error::Error;
+pub use evidence::read_evidence;
 
 /// Version of the manifest's form.
 const MANIFEST_VERSION: u32 = 1;
@@ -33,126 +40,6 @@ const HEAD: &str = "# Written by `delegate-doctor rules pack`.\n";
 const MOST_LINE: usize = 200;
 /// Longest summary, in bytes.
 const MOST_SUMMARY: usize = 2_000;
-/// Kind of document that evidence is, and its version.
-const EVIDENCE_SCHEMA: &str = "delegate-doctor/evidence";
-const EVIDENCE_VERSION: u32 = 1;
-/// Outcome of evidence that proves a rule.
-const PROVEN: &str = "PROVEN";
-
-/// Why something is no package.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// the sandbox would refuse the component
-    #[error("The component is no rule for this version: {0}")]
-    Component(String),
-    /// the component does not describe itself
-    #[error("The component has no manifest; it was not built with this tool")]
-    NoManifest,
-    /// a text that does not belong in a registry
-    #[error("The {field} of the rule {why}")]
-    Text {
-        /// which
-        field: &'static str,
-        /// what is wrong
-        why: String,
-    },
-    /// a name or version that is not of the grammar
-    #[error(transparent)]
-    Name(#[from] name::Error),
-    /// no evidence
-    #[error("The rule {rule} has no evidence: `{path}` is not there")]
-    NoEvidence {
-        /// id and version
-        rule: String,
-        /// where it was looked for
-        path: String,
-    },
-    /// not an evidence bundle
-    #[error("The evidence of {rule} cannot be understood: {why}")]
-    NotEvidence {
-        /// id and version
-        rule: String,
-        /// why
-        why: String,
-    },
-    /// evidence about something else
-    #[error("The evidence is about other bytes than {rule}: it has SHA-256 {found}, and the component {expected}")]
-    Stale {
-        /// id and version
-        rule: String,
-        /// of the evidence
-        found: String,
-        /// of the component
-        expected: String,
-    },
-    /// evidence against the rule
-    #[error("The evidence does not prove {rule}: {why}")]
-    NotProven {
-        /// id and version
-        rule: String,
-        /// its outcome
-        why: String,
-    },
-    /// the manifest is another one
-    #[error(
-        "The manifest is not the one of the component: line {line} is `{found}`, and `{expected}` follows from the component and its evidence"
-    )]
-    Manifest {
-        /// first line that differs, from 1
-        line: usize,
-        /// there
-        found: String,
-        /// should be
-        expected: String,
-    },
-    /// the manifest is not TOML of its form
-    #[error("The manifest cannot be understood: {0}")]
-    NotManifest(String),
-    /// more bytes than a client takes
-    #[error("The {what} has {found} bytes, and clients take at most {most}")]
-    Large {
-        /// component, manifest or evidence
-        what: &'static str,
-        /// its bytes
-        found: usize,
-        /// limit
-        most: u64,
-    },
-    /// a folder without a package
-    #[error("There is no package in `{folder}`: {why}")]
-    NoPackage {
-        /// where
-        folder: String,
-        /// what is missing or too much
-        why: String,
-    },
-    /// file trouble
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl Hint for Error {
-    fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NoManifest => "Build it with `delegate-doctor rules build`".to_owned(),
-            Self::NoEvidence { .. } => {
-                "Gather it with `delegate-doctor rules validate RULE --models MODEL…`, or name it with `--evidence`"
-                    .to_owned()
-            }
-            Self::Stale { .. } => "Run `delegate-doctor rules validate` on the rule as it is now".to_owned(),
-            Self::NotProven { .. } => {
-                "Only rules that are accepted on a model, and wrong on none, are published".to_owned()
-            }
-            Self::Text { .. } => "Mend `rule.toml`, or the manifest in the rule's source".to_owned(),
-            Self::NoPackage { .. } | Self::Manifest { .. } | Self::NotManifest(_) => {
-                "Make one with `delegate-doctor rules pack`".to_owned()
-            }
-            Self::Name(error) => return error.hint(),
-            Self::Io(error) => return error.hint(),
-            _ => return None,
-        })
-    }
-}
 
 /// What packaging adds to what a component says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -226,7 +113,7 @@ pub struct FileRecord {
 }
 
 impl FileRecord {
-    fn of(bytes: &[u8]) -> Self {
+    pub(super) fn of(bytes: &[u8]) -> Self {
         Self { sha256: sha256_hex(bytes), length: bytes.len() as u64 }
     }
 }
@@ -243,49 +130,6 @@ pub struct EvidenceFile {
     pub models: Vec<String>,
     /// where it ran
     pub devices: Vec<String>,
-}
-
-/// What is read of an evidence bundle.
-#[derive(Deserialize)]
-struct Evidence {
-    schema: String,
-    version: u32,
-    rule: EvidenceRule,
-    outcome: String,
-    models: Vec<EvidenceModel>,
-}
-
-#[derive(Deserialize)]
-struct EvidenceRule {
-    id: String,
-    version: String,
-    sha256: String,
-}
-
-#[derive(Deserialize)]
-struct EvidenceModel {
-    name: String,
-    setting: Option<EvidenceSetting>,
-    trials: Vec<EvidenceTrial>,
-    error: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct EvidenceSetting {
-    target: EvidenceTarget,
-    #[serde(default)]
-    cpu: String,
-}
-
-#[derive(Deserialize)]
-struct EvidenceTarget {
-    kind: String,
-    architecture: String,
-}
-
-#[derive(Deserialize)]
-struct EvidenceTrial {
-    outcome: String,
 }
 
 /// A checked package.
@@ -430,19 +274,6 @@ impl Package {
     }
 }
 
-/// Reads an evidence file that a rule needs.
-///
-/// # Errors
-/// When there is none.
-pub fn read_evidence(path: &Path, rule: &str) -> Result<Vec<u8>, Error> {
-    match files::read_regular(path, layout::MOST_TARGET_BYTES) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Error::NoEvidence { rule: rule.to_owned(), path: path.display().to_string() })
-        }
-        read => Ok(read?),
-    }
-}
-
 fn manifest(component: &[u8], words: &Words, evidence: &[u8]) -> Result<Manifest, Error> {
     for (what, bytes) in [("component", component), ("evidence", evidence)] {
         if bytes.len() as u64 > layout::MOST_TARGET_BYTES {
@@ -481,7 +312,7 @@ fn manifest(component: &[u8], words: &Words, evidence: &[u8]) -> Result<Manifest
         Numerics::Tolerant(tolerance) => (NumericsClass::Tolerant, Some(tolerance)),
         Numerics::Corrective(tolerance) => (NumericsClass::Corrective, Some(tolerance)),
     };
-    let evidence = proof(evidence, &own, component)?;
+    let evidence = evidence::proof(evidence, &own, component)?;
     Ok(Manifest {
         manifest: MANIFEST_VERSION,
         name: words.name.clone(),
@@ -506,51 +337,7 @@ fn manifest(component: &[u8], words: &Words, evidence: &[u8]) -> Result<Manifest
     })
 }
 
-/// What the evidence says, when it proves these bytes.
-fn proof(evidence: &[u8], own: &OwnManifest, component: &[u8]) -> Result<EvidenceFile, Error> {
-    let rule = format!("{} {}", printable(&own.id, MOST_LINE), printable(&own.version, MOST_LINE));
-    let not_evidence = |why: String| Error::NotEvidence { rule: rule.clone(), why };
-    let not_proven = |why: String| Error::NotProven { rule: rule.clone(), why };
-    let read: Evidence = serde_json::from_slice(evidence).map_err(|error| not_evidence(error.to_string()))?;
-    if read.schema != EVIDENCE_SCHEMA || read.version != EVIDENCE_VERSION {
-        let found = format!("{} {}", printable(&read.schema, MOST_LINE), read.version);
-        return Err(not_evidence(format!("it is a {found}, and {EVIDENCE_SCHEMA} {EVIDENCE_VERSION} is expected")));
-    }
-    let expected = sha256_hex(component);
-    if read.rule.sha256 != expected || read.rule.id != own.id || read.rule.version != own.version {
-        return Err(Error::Stale { rule, found: printable(&read.rule.sha256, 64), expected });
-    }
-    if read.outcome != PROVEN {
-        return Err(not_proven(format!("its outcome is {}", printable(&read.outcome, MOST_LINE))));
-    }
-    if let Some(model) = read.models.iter().find(|model| model.error.is_some()) {
-        return Err(not_proven(format!("there is no answer for `{}`", printable(&model.name, MOST_LINE))));
-    }
-    let accepted = |model: &&EvidenceModel| model.trials.iter().any(|trial| trial.outcome == "ACCEPTED");
-    let (mut models, mut devices) = (Vec::new(), Vec::new());
-    for model in read.models.iter().filter(accepted) {
-        let setting = model.setting.as_ref();
-        let setting = setting.ok_or_else(|| not_proven(format!("`{}` names no device", printable(&model.name, 80))))?;
-        line("evidence", &model.name, 1)?;
-        let cpu = if setting.cpu.is_empty() { "unknown processor" } else { &setting.cpu };
-        let emulated = if setting.target.kind == "qemu" { ", emulated" } else { "" };
-        let device = format!("{cpu} ({}{emulated})", setting.target.architecture);
-        line("evidence", &device, 1)?;
-        models.push(model.name.clone());
-        devices.push(device);
-    }
-    if models.is_empty() {
-        return Err(not_proven("no model accepted it".to_owned()));
-    }
-    for list in [&mut models, &mut devices] {
-        list.sort_unstable();
-        list.dedup();
-    }
-    let FileRecord { sha256, length } = FileRecord::of(evidence);
-    Ok(EvidenceFile { sha256, length, models, devices })
-}
-
-fn line(field: &'static str, value: &str, least: usize) -> Result<(), Error> {
+pub(super) fn line(field: &'static str, value: &str, least: usize) -> Result<(), Error> {
     text(field, value, least, MOST_LINE)
 }
 
@@ -588,6 +375,3 @@ fn difference(found: &str, expected: &str) -> Error {
         }
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests;

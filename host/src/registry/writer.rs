@@ -12,6 +12,8 @@
 
 mod documents;
 mod error;
+mod online;
+mod publishers;
 #[cfg(test)]
 mod tests;
 
@@ -21,14 +23,13 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use jiff::{SignedDuration, Timestamp as Time};
 
-use super::key::{self, PublicKey, SigningKey};
+use super::key::{PublicKey, SigningKey};
 use super::layout;
 use super::metadata::{
-    DelegatedRole, Delegations, Document, Envelope, Key, MetaFile, RoleKeys, Root, RuleRecord, SPEC_VERSION, Snapshot,
-    TargetFile, Targets, Timestamp,
+    DelegatedRole, Delegations, Document, Envelope, Key, RoleKeys, Root, RuleRecord, SPEC_VERSION, Snapshot,
+    TargetFile, Targets,
 };
 use super::name::{self, Target};
-use crate::files;
 
 pub use error::Error;
 
@@ -265,101 +266,6 @@ impl Repository {
         self.newest("snapshot")?.map(|version| Ok(self.read(version, "snapshot")?.0)).transpose()
     }
 
-    /// Lets a publisher publish below its name. `signing` are keys of the top role.
-    ///
-    /// # Errors
-    /// When the name is taken, could be taken for another one, or is none.
-    pub fn add_publisher(
-        &self,
-        publisher: &str,
-        keys: &[PublicKey],
-        threshold: u32,
-        signing: &[&SigningKey],
-    ) -> Result<(), Error> {
-        name::check_publisher(publisher)?;
-        for old in self.publishers()? {
-            if old == publisher {
-                return Err(Error::PublisherExists(old));
-            }
-            if name::confusable(&old, publisher) {
-                return Err(Error::Confusable { new: publisher.to_owned(), old });
-            }
-        }
-        self.edit_targets(signing, |delegations| {
-            let bound = role_keys(&role_name(publisher), keys, threshold, &mut delegations.keys)?;
-            // `reviewed` stays last: a client that does not know it never asks it.
-            let at = delegations.roles.iter().position(|role| role.name == layout::REVIEWED);
-            let role = DelegatedRole {
-                keyids: bound.keyids,
-                name: publisher.to_owned(),
-                paths: vec![format!("{publisher}/*/*")],
-                terminating: true,
-                threshold: bound.threshold,
-            };
-            delegations.roles.insert(at.unwrap_or(delegations.roles.len()), role);
-            Ok(())
-        })
-    }
-
-    /// Gives a publisher, or `reviewed`, other keys. `signing` are keys of the top role.
-    ///
-    /// # Errors
-    /// When there is no such role.
-    pub fn replace_keys(
-        &self,
-        role: &str,
-        keys: &[PublicKey],
-        threshold: u32,
-        signing: &[&SigningKey],
-    ) -> Result<(), Error> {
-        let missing = self.no_role(role_name(role));
-        self.edit_targets(signing, |delegations| {
-            let bound = role_keys(&role_name(role), keys, threshold, &mut delegations.keys)?;
-            let found = delegations.roles.iter_mut().find(|delegated| delegated.name == role).ok_or(missing)?;
-            (found.keyids, found.threshold) = (bound.keyids, bound.threshold);
-            Ok(())
-        })
-    }
-
-    /// Takes a publisher's right to publish away. Its documents stay in the snapshot, because clients refuse a
-    /// snapshot that forgets a role.
-    ///
-    /// # Errors
-    /// When there is no such publisher.
-    pub fn remove_publisher(&self, publisher: &str, signing: &[&SigningKey]) -> Result<(), Error> {
-        name::check_publisher(publisher)?;
-        let missing = self.no_role(role_name(publisher));
-        self.edit_targets(signing, |delegations| {
-            let before = delegations.roles.len();
-            delegations.roles.retain(|role| role.name != publisher);
-            if delegations.roles.len() == before { Err(missing) } else { Ok(()) }
-        })
-    }
-
-    fn edit_targets(
-        &self,
-        signing: &[&SigningKey],
-        edit: impl FnOnce(&mut Delegations) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut document = self.next("targets", self.lifetimes.targets)?;
-        let mut delegations = document.delegations.take().unwrap_or_default();
-        edit(&mut delegations)?;
-        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-        for role in &delegations.roles {
-            for id in &role.keyids {
-                if let Some(owner) = owners.insert(id, &role.name).filter(|owner| *owner != role.name) {
-                    let (fingerprint, new) = (key::fingerprint(id), role.name.clone());
-                    return Err(Error::SharedKey { fingerprint, roles: (owner.to_owned(), new) });
-                }
-            }
-        }
-        // Keys that no role uses any more must not linger.
-        let used: Vec<String> = delegations.roles.iter().flat_map(|role| role.keyids.clone()).collect();
-        delegations.keys.retain(|id, _| used.contains(id));
-        document.delegations = Some(delegations);
-        self.put("targets", document, signing)
-    }
-
     /// Adds one file to a publisher's role; see [`Repository::publish`].
     ///
     /// # Errors
@@ -381,25 +287,45 @@ impl Repository {
     /// # Errors
     /// When a file belongs to somebody else, is too large, or was published with other bytes.
     pub fn publish(&self, publisher: &str, new: &[NewTarget], signing: &[&SigningKey]) -> Result<(), Error> {
-        name::check_publisher(publisher)?;
-        let mut document = self.next(publisher, self.lifetimes.publisher)?;
+        let mut files = Vec::new();
         for new in new {
-            let path = new.target.to_string();
-            if new.target.rule.publisher() != publisher {
-                return Err(Error::Foreign { target: path, publisher: publisher.to_owned() });
-            }
-            let found = new.bytes.len() as u64;
-            if found > layout::MOST_TARGET_BYTES {
-                return Err(Error::Large { what: path, found, most: layout::MOST_TARGET_BYTES });
-            }
-            let file = TargetFile::of(&new.bytes, new.record.clone());
-            if document.targets.get(&path).is_some_and(|old| !old.is_same_file(&file)) {
-                return Err(Error::Published(path));
-            }
-            self.write(&layout::target_path(&new.target, &file.hashes.sha256), &new.bytes)?;
-            document.targets.insert(path, file);
+            files.push((new.target.clone(), TargetFile::of(&new.bytes, new.record.clone())));
+        }
+        let document = self.listing(publisher, &files)?;
+        for (new, (target, file)) in new.iter().zip(&files) {
+            self.write(&layout::target_path(target, &file.hashes.sha256), &new.bytes)?;
         }
         self.put(publisher, document, signing)
+    }
+
+    /// As [`Repository::publish`], for files whose bytes lie elsewhere, as where one host has the documents and
+    /// another one the files.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list(&self, publisher: &str, files: &[(Target, TargetFile)], signing: &[&SigningKey]) -> Result<(), Error> {
+        let document = self.listing(publisher, files)?;
+        self.put(publisher, document, signing)
+    }
+
+    /// A publisher's next document with these files.
+    fn listing(&self, publisher: &str, files: &[(Target, TargetFile)]) -> Result<Targets, Error> {
+        name::check_publisher(publisher)?;
+        let mut document = self.next(publisher, self.lifetimes.publisher)?;
+        for (target, file) in files {
+            let path = target.to_string();
+            if target.rule.publisher() != publisher {
+                return Err(Error::Foreign { target: path, publisher: publisher.to_owned() });
+            }
+            if file.length > layout::MOST_TARGET_BYTES {
+                return Err(Error::Large { what: path, found: file.length, most: layout::MOST_TARGET_BYTES });
+            }
+            if document.targets.get(&path).is_some_and(|old| !old.is_same_file(file)) {
+                return Err(Error::Published(path));
+            }
+            document.targets.insert(path, file.clone());
+        }
+        Ok(document)
     }
 
     /// Changes what a publisher says about a component, for instance that it was taken back. The bytes stay.
@@ -426,9 +352,13 @@ impl Repository {
     /// When one of them is not listed.
     pub fn review(&self, targets: &[Target], signing: &[&SigningKey]) -> Result<(), Error> {
         let mut document = self.next(layout::REVIEWED, self.lifetimes.reviewed)?;
+        let mut roles: BTreeMap<&str, BTreeMap<String, TargetFile>> = BTreeMap::new();
         for target in targets {
             let publisher = target.rule.publisher();
-            let listed = self.role(publisher)?.and_then(|role| role.signed.targets.get(&target.to_string()).cloned());
+            if !roles.contains_key(publisher) {
+                roles.insert(publisher, self.role(publisher)?.map(|role| role.signed.targets).unwrap_or_default());
+            }
+            let listed = roles.get(publisher).and_then(|listed| listed.get(&target.to_string()).cloned());
             let missing = || Error::NoTarget { target: target.to_string(), publisher: publisher.to_owned() };
             let file = TargetFile { custom: None, ..listed.ok_or_else(missing)? };
             document.targets.insert(target.to_string(), file);
@@ -475,81 +405,6 @@ impl Repository {
         self.allowed(role, signing)?;
         self.sign_all(&mut envelope, signing)?;
         self.write(&layout::metadata_path(version, role), &self.bytes(&envelope)?)
-    }
-
-    /// Publishes what is pending: a snapshot of the newest documents, then the timestamp, last.
-    ///
-    /// # Errors
-    /// When a document lacks signatures, or a key is not of its role.
-    pub fn snapshot_and_timestamp(&self, snapshot: &[&SigningKey], timestamp: &[&SigningKey]) -> Result<(), Error> {
-        let mut meta = self.snapshot()?.map(|old| old.signed.meta).unwrap_or_default();
-        let mut roles = vec!["targets".to_owned(), layout::REVIEWED.to_owned()];
-        roles.extend(self.publishers()?);
-        for role in roles {
-            let Some(version) = self.newest(&role)? else { continue };
-            let (envelope, bytes) = self.read::<Targets>(version, &role)?;
-            let (signers, keys) = self.signers(&role)?;
-            let what = format!("`{}`", layout::metadata_path(version, &role));
-            envelope.verify(&what, &signers, &keys).map_err(|source| self.document(source))?;
-            let found = bytes.len() as u64;
-            if found > layout::MOST_ROLE_BYTES {
-                return Err(Error::Large { what, found, most: layout::MOST_ROLE_BYTES });
-            }
-            meta.insert(format!("{role}.json"), MetaFile::of(version, &bytes));
-        }
-        let version = self.following("snapshot", self.newest("snapshot")?)?;
-        let document = Snapshot {
-            kind: Snapshot::TYPE.to_owned(),
-            expires: self.until("snapshot", self.lifetimes.snapshot)?,
-            meta,
-            spec_version: SPEC_VERSION.to_owned(),
-            version,
-        };
-        let envelope = self.signed_by("snapshot", document, snapshot)?;
-        let bytes = self.bytes(&envelope)?;
-        let found = bytes.len() as u64;
-        if found > layout::MOST_SNAPSHOT_BYTES {
-            let what = layout::metadata_path(version, "snapshot");
-            return Err(Error::Large { what, found, most: layout::MOST_SNAPSHOT_BYTES });
-        }
-        self.write(&layout::metadata_path(version, "snapshot"), &bytes)?;
-        self.timestamp(MetaFile::of(version, &bytes), timestamp)
-    }
-
-    /// A new timestamp of the newest snapshot, with a later expiry and nothing else changed.
-    ///
-    /// # Errors
-    /// When there is no snapshot, or a key is not of its role.
-    pub fn renew_timestamp(&self, timestamp: &[&SigningKey]) -> Result<(), Error> {
-        let version = self.newest("snapshot")?.ok_or_else(|| self.no_role("snapshot".to_owned()))?;
-        let (_, bytes) = self.read::<Snapshot>(version, "snapshot")?;
-        self.timestamp(MetaFile::of(version, &bytes), timestamp)
-    }
-
-    fn timestamp(&self, snapshot: MetaFile, signing: &[&SigningKey]) -> Result<(), Error> {
-        let old = self.current_timestamp()?.map(|old| old.signed.version);
-        let document = Timestamp {
-            kind: Timestamp::TYPE.to_owned(),
-            expires: self.until("timestamp", self.lifetimes.timestamp)?,
-            meta: BTreeMap::from([("snapshot.json".to_owned(), snapshot)]),
-            spec_version: SPEC_VERSION.to_owned(),
-            version: self.following("timestamp", old)?,
-        };
-        let envelope = self.signed_by("timestamp", document, signing)?;
-        self.write(&layout::timestamp_path(), &self.bytes(&envelope)?)
-    }
-
-    /// The timestamp; none before the first.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn current_timestamp(&self) -> Result<Option<Envelope<Timestamp>>, Error> {
-        let path = self.folder.join(layout::timestamp_path());
-        if !path.exists() {
-            return Ok(None);
-        }
-        let bytes = files::read_regular(&path, layout::MOST_TIMESTAMP_BYTES)?;
-        Ok(Some(self.parse(&format!("`{}`", layout::timestamp_path()), &bytes)?))
     }
 }
 

@@ -1,6 +1,8 @@
 use serde_json::json;
 
+use super::evidence::EVIDENCE_SCHEMA;
 use super::*;
+use crate::hint::Hint as _;
 
 /// The bundled rule with this id.
 pub(in super::super) fn component(id: &str) -> Vec<u8> {
