@@ -21,6 +21,39 @@
 //! The lines below `-- rewrites CODE` are the edits, as [`super::rewritten`] shows them; without any, only
 //! the code counts. The same file serves a rule in any language: `delegate-doctor rules test` asks the
 //! component, and for a Rust crate compares its answers with the native ones.
+//!
+//! ```
+//! # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+//! # struct TimesOne;
+//! # impl Rule for TimesOne {
+//! #     fn manifest() -> Manifest {
+//! #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+//! #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+//! #             .code("no-op", "the factor is one")
+//! #             .code("factor", "the factor is not one")
+//! #     }
+//! #     fn examine(site: &Site<'_>) -> Examination {
+//! #         let mul = site.anchor();
+//! #         let factor = mul.float("other")?;
+//! #         require!(factor == 1.0, "factor", "the factor is {factor}");
+//! #         let mut patch = Patch::new(site);
+//! #         let input = patch.tap(mul.tensor("self")?);
+//! #         patch.replace(mul.output(0)?, input);
+//! #         patch.delete(mul);
+//! #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+//! #     }
+//! # }
+//! let cases = rule_sdk::testing::cases::parse(
+//!     "== a factor of one goes
+//!      x: f32[2,3] = input
+//!      y: f32[2,3] = aten.mul.Scalar(self=x, other=1.0)
+//!      -- rewrites no-op",
+//! )?;
+//! let verdict = rule_sdk::testing::examine::<TimesOne>(&cases[0].graph);
+//! cases[0].check(&verdict)?;
+//! # assert!(cases[0].describe(&verdict).ends_with("y -> x\ndelete aten.mul.Scalar\n"));
+//! # Ok::<(), String>(())
+//! ```
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -30,10 +63,34 @@ use super::text::{self, ParsedGraph};
 use crate::contract::{Manifest, Numerics, Site, Verdict};
 use crate::{NoRewrite, Rule};
 
-/// Names a folder; [`run_cases`] writes what it was told there, one file a case.
+/// Names a folder; [`run_cases`] writes what it was told there, one file a case: `0.txt` for the first, in the
+/// words of [`Case::describe`]. Without the variable it writes nothing.
+///
+/// ```console
+/// $ mkdir verdicts && DELEGATE_DOCTOR_VERDICTS="$PWD/verdicts" cargo test
+/// ```
+///
+/// ```
+/// use rule_sdk::testing::cases::VERDICTS;
+///
+/// assert_eq!(VERDICTS, "DELEGATE_DOCTOR_VERDICTS");
+/// ```
 pub const VERDICTS: &str = "DELEGATE_DOCTOR_VERDICTS";
 
 /// A graph and what a rule must say about it.
+///
+/// ```
+/// # use rule_sdk::testing::cases::{Expected, parse};
+/// let cases = parse(
+///     "== another factor stays
+///      x: f32[2] = input
+///      y: f32[2] = aten.mul.Scalar(self=x, other=2.0)
+///      -- declines factor",
+/// )?;
+/// assert_eq!((cases[0].name.as_str(), cases[0].line), ("another factor stays", 1));
+/// assert_eq!(cases[0].expected, Expected::Declines { code: "factor".to_owned() });
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// one line
@@ -47,6 +104,18 @@ pub struct Case {
 }
 
 /// What a rule must say.
+///
+/// ```
+/// # use rule_sdk::testing::cases::{Expected, parse};
+/// let text = "== a copy goes
+///             x: f32[2] = input
+///             y: f32[2] = aten.clone.default(self=x, memory_format=None)
+///             -- rewrites copy
+///             y -> x";
+/// let expected = Expected::Rewrites { code: "copy".to_owned(), edits: "y -> x\n".to_owned() };
+/// assert_eq!(parse(text)?[0].expected, expected);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// a rewrite with this code and, unless empty, these edits
@@ -66,7 +135,18 @@ pub enum Expected {
 /// Reads a file of cases.
 ///
 /// # Errors
-/// A sentence that names the line.
+/// A sentence that names the line: of a case without an expectation, of an expectation that is neither
+/// `rewrites` nor `declines`, of a graph that cannot be read.
+///
+/// ```
+/// use rule_sdk::testing::cases::parse;
+///
+/// let cases = parse("== a\n x: f32[2] = input\n -- declines b\n == c\n x: f32[3] = input\n -- rewrites d")?;
+/// assert_eq!(cases.iter().map(|case| case.line).collect::<Vec<_>>(), [1, 4]);
+/// let error = parse("== a\n x: f32[2] = input").expect_err("no expectation");
+/// assert_eq!(error, "line 1: the case `a` has no line `-- rewrites` or `-- declines`");
+/// # Ok::<(), String>(())
+/// ```
 pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = Vec::new();
     let mut unfinished: Option<(usize, String, String)> = None;
@@ -110,10 +190,20 @@ pub fn parse(text: &str) -> Result<Vec<Case>, String> {
 }
 
 impl Case {
-    /// The site that a rule with this manifest is shown.
+    /// The site that a rule with this manifest is shown, as [`testing::site`](super::site) makes it.
     ///
     /// # Errors
     /// When none of the graph's nodes is an anchor of the rule.
+    ///
+    /// ```
+    /// use rule_sdk::{Anchor, Manifest, testing::cases::parse};
+    ///
+    /// let case = &parse("== a\n x: f32[2] = input\n y: f32[2] = aten.relu.default(self=x)\n -- declines b")?[0];
+    /// let manifest = |op| Manifest::new("org.example.a", "1.0.0", "").anchor(Anchor::on([op]));
+    /// assert_eq!(case.site(&manifest("aten.relu.default"))?.nodes[0].op, "aten.relu.default");
+    /// assert_eq!(case.site(&manifest("aten.erf.default")), Err("the graph holds no anchor".to_owned()));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn site(&self, manifest: &Manifest) -> Result<Site, String> {
         self.parsed()?.site(manifest)
     }
@@ -123,6 +213,23 @@ impl Case {
     }
 
     /// Everything in a verdict as text: kind, code, words, claim, edits. Equal verdicts have equal texts.
+    ///
+    /// ```
+    /// # use rule_sdk::{Numerics, Patch, Site, Verdict, testing::cases::parse};
+    /// # let text = "== a copy goes
+    /// #     x: f32[2] = input
+    /// #     y: f32[2] = aten.clone.default(self=x, memory_format=None) !anchor
+    /// #     -- rewrites copy";
+    /// # let case = &parse(text).expect("a case")[0];
+    /// # let data = case.site(&rule_sdk::Manifest::new("org.example.shown", "1.0.0", "")).expect("an anchor");
+    /// # let site = Site::new(&data)?;
+    /// let mut patch = Patch::new(&site);
+    /// let x = patch.tap(site.anchor().tensor("self")?);
+    /// patch.replace(site.anchor().output(0)?, x);
+    /// let verdict = Verdict::Rewrite(patch.finish(Numerics::Exact, "copy", "a needless copy")?);
+    /// assert_eq!(case.describe(&verdict), "rewrites copy: a needless copy\nclaims exact\ny -> x\n");
+    /// # Ok::<(), rule_sdk::NoRewrite>(())
+    /// ```
     pub fn describe(&self, verdict: &Verdict) -> String {
         match verdict {
             Verdict::Decline(reason) => format!("declines {}: {}\n", reason.code, reason.message),
@@ -149,6 +256,16 @@ impl Case {
     ///
     /// # Errors
     /// What is expected and what was found, in a few lines.
+    ///
+    /// ```
+    /// use rule_sdk::{Reason, Verdict, testing::cases::parse};
+    ///
+    /// let case = &parse("== a\n x: f32[2] = input\n y: f32[2] = aten.relu.default(self=x)\n -- declines b")?[0];
+    /// let declines = |code: &str| Verdict::Decline(Reason { code: code.to_owned(), message: "so".to_owned() });
+    /// assert_eq!(case.check(&declines("b")), Ok(()), "words do not count");
+    /// assert_eq!(case.check(&declines("c")), Err("expected:\n  declines b\nfound:\n  declines c: so\n".to_owned()));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn check(&self, verdict: &Verdict) -> Result<(), String> {
         let right = match (&self.expected, verdict) {
             (Expected::Declines { code }, Verdict::Decline(reason)) => *code == reason.code,
@@ -175,10 +292,41 @@ fn indented(text: &str) -> String {
     })
 }
 
-/// Asks a rule about every case of a file.
+/// Asks a rule about every case of a file; a rule's own test calls it with `include_str!("../cases.txt")`.
 ///
 /// # Panics
-/// When the file cannot be read as cases, or with all cases whose answer is not the expected one.
+/// When the file cannot be read as cases or holds none, or with all cases whose answer is not the expected one.
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// let cases = "== another factor stays
+///     x: f32[2] = input
+///     y: f32[2] = aten.mul.Scalar(self=x, other=2.0)
+///     -- declines factor";
+/// rule_sdk::testing::run_cases::<TimesOne>(cases);
+///
+/// let wrong = cases.replace("declines factor", "rewrites no-op");
+/// assert!(std::panic::catch_unwind(|| rule_sdk::testing::run_cases::<TimesOne>(&wrong)).is_err());
+/// ```
 pub fn run_cases<R: Rule>(text: &str) {
     let cases = parse(text).unwrap_or_else(|error| panic!("{error}"));
     assert!(!cases.is_empty(), "there is no case");

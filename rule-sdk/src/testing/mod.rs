@@ -13,6 +13,58 @@
 //! row-major unless ` strides[…]` follows. Several outputs stand with commas between them. Arguments are
 //! written as Python would (`1`, `[1, 2]`, `1.0`, `True`, `None`, `"text"`, `float32`,
 //! `contiguous_format`), names are values. Flags: `!anchor`, `!outside`, `!mutated`, `!aliased`.
+//!
+//! Lines that begin with `#` are comments. Sources are `input`, `parameter`, `buffer`, `constant` and calls; a
+//! value made of the last three only is constant. The type `_` is no tensor. `!anchor` marks the node that the
+//! site is cut around, `!outside` one that the backend did not take; `!mutated` and `!aliased` are said of all
+//! values of their line. Values that a line `return` names are outputs of the program.
+//!
+//! ```
+//! # use rule_sdk::{Manifest, NoRewrite, Site, testing::cases};
+//! let graph = "# the halves of every other column, in turned order
+//!              x: f32[n,4] strides[8,2] = input
+//!              a: f32[n,2], b: f32[n,2] = aten.split.Tensor(self=x, split_size=2, dim=1) !aliased
+//!              y: f32[n,4] = aten.cat.default(tensors=[b, a], dim=-1) !anchor !outside
+//!              return y";
+//! # let case = &cases::parse(&format!("== shown\n{graph}\n-- declines none")).expect("a case")[0];
+//! # let data = case.site(&Manifest::new("org.example.shown", "1.0.0", "")).expect("an anchor");
+//! # let site = Site::new(&data)?;
+//! let halves = site.anchor().tensors("tensors")?;
+//! assert_eq!((halves.len(), halves[0].is_aliased(), halves[0].is_constant()), (2, true, false));
+//! assert!(site.anchor().is_outside_delegate() && site.anchor().output(0)?.is_graph_output());
+//! # Ok::<(), NoRewrite>(())
+//! ```
+//!
+//! A rule is asked by [`examine`], by [`rewritten`], or by a file of [`cases`] at once:
+//!
+//! ```
+//! # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+//! # struct TimesOne;
+//! # impl Rule for TimesOne {
+//! #     fn manifest() -> Manifest {
+//! #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+//! #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+//! #             .code("no-op", "the factor is one")
+//! #             .code("factor", "the factor is not one")
+//! #     }
+//! #     fn examine(site: &Site<'_>) -> Examination {
+//! #         let mul = site.anchor();
+//! #         let factor = mul.float("other")?;
+//! #         require!(factor == 1.0, "factor", "the factor is {factor}");
+//! #         let mut patch = Patch::new(site);
+//! #         let input = patch.tap(mul.tensor("self")?);
+//! #         patch.replace(mul.output(0)?, input);
+//! #         patch.delete(mul);
+//! #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+//! #     }
+//! # }
+//! use rule_sdk::testing::{declined, examine, rewritten, run_cases};
+//!
+//! let times = |x: f64| format!("x: f32[2] = input\n y: f32[2] = aten.mul.Scalar(self=x, other={x:?})\n return y");
+//! assert_eq!(rewritten::<TimesOne>(&times(1.0)), "y -> x\ndelete aten.mul.Scalar\n");
+//! assert_eq!(declined(&examine::<TimesOne>(&times(2.0))), Some("factor"));
+//! run_cases::<TimesOne>(&format!("== twice stays\n{}\n-- declines factor", times(2.0)));
+//! ```
 
 pub mod cases;
 mod text;
@@ -25,16 +77,75 @@ use crate::contract::{self, Edit, Operand, ValueRef, Verdict};
 use crate::{Rewrite, Rule};
 
 /// The site that a rule would be shown for a graph: anchored at the first node that one of the rule's
-/// anchors names (or the one marked `!anchor`), with the surroundings that the anchor asks for.
+/// anchors names (or the one marked `!anchor`), with the surroundings that the anchor asks for. What else an
+/// anchor asks for ([`fed_by`](crate::Anchor::fed_by),
+/// [`outside_delegate`](crate::Anchor::outside_delegate)) is not held against the graph.
 ///
 /// # Panics
 /// When the text is not a graph or holds no anchor.
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// let data = rule_sdk::testing::site::<TimesOne>(
+///     "x: f32[2,3] = input
+///      y: f32[2,3] = aten.mul.Scalar(self=x, other=3.0)
+///      return y",
+/// );
+/// let site = Site::new(&data).expect("a whole site");
+/// assert_eq!(site.anchor().float("other"), Ok(3.0));
+/// ```
 pub fn site<R: Rule>(graph: &str) -> contract::Site {
     let parsed = text::parse(graph).unwrap_or_else(|error| panic!("{error}"));
     parsed.site(&crate::describe::<R>()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The manifest as the component gives it.
+/// The manifest as the component gives it: with the codes of
+/// [`STANDARD_CODES`](crate::STANDARD_CODES).
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// let manifest = rule_sdk::testing::manifest::<TimesOne>();
+/// let codes: Vec<&str> = manifest.codes.iter().map(|known| known.code.as_str()).collect();
+/// assert_eq!(codes[..3], ["no-op", "factor", "argument"]);
+/// ```
 pub fn manifest<R: Rule>() -> contract::Manifest {
     crate::describe::<R>()
 }
@@ -42,7 +153,39 @@ pub fn manifest<R: Rule>() -> contract::Manifest {
 /// The rule's verdict on a graph.
 ///
 /// # Panics
-/// As [`site`], and when the rule reports a fault of its own.
+/// As [`site`], and when the rule reports a fault of its own or answers with a code that its manifest does not
+/// list.
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// use rule_sdk::{Verdict, testing::examine};
+///
+/// let verdict = examine::<TimesOne>(
+///     "x: f32[2,3] = input
+///      y: f32[2,3] = aten.mul.Scalar(self=x, other=3.0)
+///      return y",
+/// );
+/// assert!(matches!(verdict, Verdict::Decline(why) if why.message == "the factor is 3"));
+/// ```
 pub fn examine<R: Rule>(graph: &str) -> Verdict {
     let verdict = crate::examine::<R>(&site::<R>(graph)).unwrap_or_else(|fault| panic!("the rule failed: {fault}"));
     let code = match &verdict {
@@ -57,6 +200,37 @@ pub fn examine<R: Rule>(graph: &str) -> Verdict {
 }
 
 /// The code of a decline; `None` for a rewrite.
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// use rule_sdk::testing::{declined, examine};
+///
+/// let times = |factor: &str| {
+///     examine::<TimesOne>(&format!("x: f32[2] = input\n y: f32[2] = aten.mul.Scalar(self=x, other={factor})"))
+/// };
+/// assert_eq!(declined(&times("2.0")), Some("factor"));
+/// assert_eq!(declined(&times("None")), Some("argument"));
+/// assert_eq!(declined(&times("1.0")), None);
+/// ```
 pub fn declined(verdict: &Verdict) -> Option<&str> {
     match verdict {
         Verdict::Decline(reason) => Some(&reason.code),
@@ -65,10 +239,41 @@ pub fn declined(verdict: &Verdict) -> Option<&str> {
 }
 
 /// The rewrite that the rule proposes for a graph, as text: one edit a line, new values numbered `%0`,
-/// `%1`, …, values of the graph by their names.
+/// `%1`, …, values of the graph by their names, further outputs of a new node as `%0.1`, nodes by their ops.
 ///
 /// # Panics
-/// When the rule declines.
+/// As [`examine`], and when the rule declines.
+///
+/// ```
+/// # use rule_sdk::{Anchor, Examination, Manifest, Numerics, Patch, Rule, Site, require};
+/// # struct TimesOne;
+/// # impl Rule for TimesOne {
+/// #     fn manifest() -> Manifest {
+/// #         Manifest::new("org.example.times-one", "1.0.0", "Multiplication by one")
+/// #             .anchor(Anchor::on(["aten.mul.Scalar"]))
+/// #             .code("no-op", "the factor is one")
+/// #             .code("factor", "the factor is not one")
+/// #     }
+/// #     fn examine(site: &Site<'_>) -> Examination {
+/// #         let mul = site.anchor();
+/// #         let factor = mul.float("other")?;
+/// #         require!(factor == 1.0, "factor", "the factor is {factor}");
+/// #         let mut patch = Patch::new(site);
+/// #         let input = patch.tap(mul.tensor("self")?);
+/// #         patch.replace(mul.output(0)?, input);
+/// #         patch.delete(mul);
+/// #         patch.finish(Numerics::Exact, "no-op", "multiplication by one")
+/// #     }
+/// # }
+/// use rule_sdk::testing::rewritten;
+///
+/// let edits = rewritten::<TimesOne>(
+///     "x: f32[2,3] = input
+///      y: f32[2,3] = aten.mul.Scalar(self=x, other=1.0)
+///      return y",
+/// );
+/// assert_eq!(edits, "y -> x\ndelete aten.mul.Scalar\n");
+/// ```
 pub fn rewritten<R: Rule>(graph: &str) -> String {
     match examine::<R>(graph) {
         Verdict::Rewrite(rewrite) => show(&rewrite, &text::parse(graph).unwrap_or_else(|error| panic!("{error}"))),
