@@ -135,8 +135,50 @@ fn judge(call: &Call, precision: Precision, expected: &[Tensor]) -> Result<f64, 
     Ok(worst)
 }
 
+/// The page with the bounds; `UPDATE_INTERPRETER_PAGE=1` writes it.
+const PAGE: &str = "docs/interpreter.md";
+
+/// How close an operation came, by precision.
+type Errors<'a> = [BTreeMap<&'a str, f64>; 2];
+
+fn page(compared: &BTreeMap<&str, usize>, worst: &Errors<'_>, moving: &BTreeSet<&str>) -> String {
+    let bound = |dtype| format!("{:.1e}", tolerance(dtype));
+    let mut page = format!(
+        "# How exact the reference interpreter is\n\n\
+         Written by `UPDATE_INTERPRETER_PAGE=1 cargo test -p dd-tests --test interpreter`; not by hand.\n\n\
+         Gate 1 evaluates the old and the new subgraph with this interpreter. It works in two ways: as torch does, in \
+         the element types of the program, and as a judge, in doubles. The test compares both with eager PyTorch on \
+         random sizes, element types and arguments. An error is the largest difference of two elements over the \
+         largest element of the result (or of what was summed up, where a sum cancels).\n\n\
+         No operation may exceed these bounds: {} for singles, {} for half precision, {} for bfloat16, {} for doubles \
+         (the judge). Integers and booleans must be equal. Operations that only move elements must agree in every \
+         bit.\n\n\
+         The errors below are MEASURED: the largest over all comparisons of that operation. They depend a little on \
+         which vector instructions torch has on a processor.\n\n\
+         | operation | comparisons | as torch, singles | as judge, doubles |\n|---|---|---|---|\n",
+        bound(ScalarType::Float32),
+        bound(ScalarType::Float16),
+        bound(ScalarType::BFloat16),
+        bound(ScalarType::Float64)
+    );
+    for (op, count) in compared {
+        let shown = |errors: &BTreeMap<&str, f64>| match errors.get(op) {
+            _ if moving.contains(op) => "same bits".to_owned(),
+            Some(error) if *error > 0.0 => format!("{error:.1e}"),
+            Some(_) => "none seen".to_owned(),
+            None => "no floats".to_owned(),
+        };
+        page.push_str(&format!("| `{op}` | {count} | {} | {} |\n", shown(&worst[0]), shown(&worst[1])));
+    }
+    page
+}
+
+/// The operations of a page, in order.
+fn operations_of(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+}
+
 #[test]
-#[expect(clippy::print_stdout, reason = "the measured errors, for whoever runs it with --nocapture")]
 fn every_operation_agrees_with_torch_on_random_arguments() {
     let calls = calls::all();
     let answers = answers(&calls);
@@ -163,10 +205,6 @@ fn every_operation_agrees_with_torch_on_random_arguments() {
             }
         }
     }
-    for (op, singles) in &worst[0] {
-        let doubles = worst[1].get(op).copied().unwrap_or(0.0);
-        println!("{op}: {} comparisons, {singles:.1e} in singles, {doubles:.1e} in doubles", compared[op]);
-    }
     problems.truncate(40);
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     // A generator whose calls torch refuses would test nothing.
@@ -176,4 +214,16 @@ fn every_operation_agrees_with_torch_on_random_arguments() {
     let covered: BTreeSet<&str> = compared.keys().copied().collect();
     let missing: Vec<_> = interpreter::operations().into_iter().filter(|op| !covered.contains(op)).collect();
     assert!(missing.is_empty(), "no call was compared for {missing:?}");
+
+    let name = |op: &str| op.split('.').nth(1).unwrap_or_default().to_owned();
+    let moves = |op: &str| calls.iter().filter(|call| call.op == op).all(|call| call.moves);
+    let moving = compared.keys().copied().filter(|op| MOVES.contains(&name(op).as_str()) && moves(op)).collect();
+    let page = page(&compared, &worst, &moving);
+    let path = workspace().join(PAGE);
+    if std::env::var_os("UPDATE_INTERPRETER_PAGE").is_some() {
+        fs_err::write(&path, page).expect("write the page");
+        return;
+    }
+    let published = fs_err::read_to_string(&path).unwrap_or_default();
+    assert_eq!(operations_of(&published), operations_of(&page), "{PAGE} is stale: write it anew");
 }

@@ -121,6 +121,25 @@ fn a_repair_that_is_exact_but_slower_is_rejected_by_the_benchmark() {
     assert!(!run.path("optimized.pte").exists());
 }
 
+/// One rule undoes what another one does. Each looks right to every gate but the last, and the loop could go on
+/// for ever.
+#[test]
+fn rules_that_undo_each_other_end_with_the_faster_program() {
+    let rules = rule_folder("test-fights");
+    let folder = rules.path().display().to_string();
+    let run = optimize(&model("segmenter_small"), &["--rules", &folder, "--min-share", "0", "--max-rounds", "6"]);
+    let report = &run.report;
+    let accepted: Vec<&str> = report.accepted().map(|trial| trial.rule.id.as_str()).collect();
+    assert_eq!(accepted, ["dd-001"], "{}", run.stderr);
+    let back: Vec<_> = report.trials.iter().filter(|trial| trial.rule.id == "test-fights").collect();
+    assert!(!back.is_empty(), "the other rule had its say: {}", run.stderr);
+    for trial in back {
+        assert_eq!(trial.gate, Some(Gate::Benchmark), "it is only slower: {}", trial.reason);
+        assert_ne!(trial.outcome, TrialOutcome::Accepted);
+    }
+    assert_eq!((report.verdict.status, run.code), (Status::RepairsAccepted, Some(0)));
+}
+
 #[test]
 fn a_repair_that_is_wrong_on_the_backend_is_rejected_there() {
     let run = with_rule("segmenter_small", "test-wrong-on-backend");

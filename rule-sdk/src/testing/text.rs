@@ -158,11 +158,12 @@ fn read_line(line: &str, graph: &mut ParsedGraph, scope: &mut HashMap<String, u3
     let (left, right) = line.split_once(" = ").ok_or("expected `name: type = source`")?;
     let node = u32::try_from(graph.nodes.len()).map_err(|_| "too many nodes")?;
 
+    let stored = || left.split(':').next().unwrap_or(left).trim().to_owned();
     let (source, constant, call) = match right.trim() {
         "input" => (ValueSource::UserInput, false, None),
-        "parameter" => (ValueSource::Parameter(left.to_owned()), true, None),
-        "buffer" => (ValueSource::Buffer(left.to_owned()), true, None),
-        "constant" => (ValueSource::Constant(left.to_owned()), true, None),
+        "parameter" => (ValueSource::Parameter(stored()), true, None),
+        "buffer" => (ValueSource::Buffer(stored()), true, None),
+        "constant" => (ValueSource::Constant(stored()), true, None),
         call => {
             let (op, rest) = call.split_once('(').ok_or("expected a source or `op(arguments)`")?;
             let arguments = rest.strip_suffix(')').ok_or("expected `)`")?;

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use arbitrary::Unstructured;
+use delegate_doctor::authoring::RuleFile;
 use delegate_doctor::evidence::TargetLabel;
 use delegate_doctor::graph::Program;
 use delegate_doctor::graph::archive as pt2;
@@ -134,12 +135,15 @@ pub fn trace(data: &[u8]) {
     }
 }
 
-/// Bytes as the manifest that a component carries, and as a user's project file.
+/// Bytes as the manifest that a component carries, as a user's project file, and as what an author writes: the
+/// project file of a rule and its cases.
 pub fn manifest(data: &[u8]) {
     let mut bytes = honest().to_vec();
     append(&mut bytes, 0, &[leb(MANIFEST_SECTION.len()), MANIFEST_SECTION.as_bytes().to_vec(), data.to_vec()].concat());
     let _ = inspect(&bytes, &Limits::standard());
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = ProjectFile::parse(text, Path::new("delegate-doctor.toml"));
+        let _ = toml::from_str::<RuleFile>(text);
+        let _ = rule_sdk::testing::cases::parse(text);
     }
 }
