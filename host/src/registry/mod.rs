@@ -13,15 +13,26 @@
 
 pub mod audit;
 pub mod ceremony;
+pub mod client;
 mod embedded;
+pub mod floor;
 pub mod gate;
+mod guard;
+pub mod install;
 pub mod key;
 pub mod layout;
+pub mod lockfile;
 pub mod metadata;
 pub mod name;
 pub mod pack;
 pub mod publish;
 pub mod review;
+pub mod store;
+mod strict_json;
+pub mod transport;
+pub mod trust;
+pub mod verify;
+pub mod wanted;
 pub mod writer;
 
 use std::borrow::Cow;
@@ -32,6 +43,9 @@ use serde::Deserialize;
 
 use crate::files::sha256_hex;
 use crate::hint::Hint;
+
+/// Files that the binary carries: their paths below the registry, and their bytes.
+pub type EmbeddedFiles = &'static [(&'static str, &'static [u8])];
 
 /// The index as embedded.
 const INDEX: &str = include_str!("../../../registry/bundled.toml");

@@ -1,0 +1,625 @@
+//! The chain of signatures from a pinned root to the bytes of a rule.
+//!
+//! ```text
+//! root 1 ─► root 2 ─► … ─► timestamp ─► snapshot ─► targets ─► publisher ─► bytes
+//!                                          └──────────────► reviewed ──────┘ (the same name, hash and length)
+//! ```
+//!
+//! In: bytes from anywhere. Out: facts that the pinned root vouches for, or why not. This is the only file
+//! that uses the library for TUF, and the only one that decides what is believed; it does not read or write
+//! anything. Signatures are Ed25519, checked strictly. What a publisher's role says counts for targets of that
+//! publisher only, whatever else it lists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use sigstore_tuf::{Delegations, Key, Root, TargetFile, TrustedMetadataSet};
+
+use super::layout::{self, REVIEWED};
+use super::metadata::RuleRecord;
+use super::name::{self, RuleName, Target};
+use super::strict_json;
+use crate::files::sha256_hex;
+use crate::hint::Hint;
+
+mod ed25519;
+
+/// Why something of a registry is not believed.
+#[derive(Debug, thiserror::Error)]
+#[error("{subject} of the registry `{registry}` is refused: {problem}")]
+pub struct Refused {
+    /// the registry as the user calls it
+    pub registry: String,
+    /// what is refused
+    pub subject: Subject,
+    /// why
+    pub problem: Problem,
+}
+
+/// What is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// metadata of a role: `timestamp`, `acme`
+    Role(String),
+    /// a version of the root
+    Root(u64),
+    /// a target
+    Target(String),
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Role(role) => write!(f, "The role `{role}`"),
+            Self::Root(version) => write!(f, "Version {version} of the root"),
+            Self::Target(target) => write!(f, "The file `{target}`"),
+        }
+    }
+}
+
+/// Why it is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// the bytes are no metadata
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// too few signatures
+    #[error("{found} of the {needed} signatures needed are good")]
+    Threshold {
+        /// good signatures of different keys
+        found: usize,
+        /// how many it takes
+        needed: usize,
+    },
+    /// a key signed twice, or is listed twice
+    #[error("the key {0} counts twice")]
+    DuplicateKey(String),
+    /// an older version than one seen before
+    #[error("it has version {found}, and version {seen} was seen before")]
+    Rollback {
+        /// newest version seen
+        seen: u64,
+        /// version offered
+        found: u64,
+    },
+    /// another content under the same version
+    #[error("version {0} was seen before with another content")]
+    Equivocation(u64),
+    /// it was there before
+    #[error("the snapshot no longer lists it")]
+    Removed,
+    /// the snapshot has no such role
+    #[error("the snapshot does not list it")]
+    NotListed,
+    /// roots come one after the other
+    #[error("version {needed} has to come next, and it has version {found}")]
+    RootVersion {
+        /// the next one
+        needed: u64,
+        /// the one offered
+        found: u64,
+    },
+    /// not the one that the user or the lock named
+    #[error("its SHA-256 is {found}, and {pinned} is pinned")]
+    NotPinned {
+        /// hash of the root
+        found: String,
+        /// hash that was asked for
+        pinned: String,
+    },
+    /// too old
+    #[error("it expired on {0}")]
+    Expired(Timestamp),
+    /// another length than the signed one
+    #[error("it has {found} bytes, and {signed} are signed for")]
+    Length {
+        /// of the bytes
+        found: u64,
+        /// of the metadata
+        signed: u64,
+    },
+    /// another hash than the signed one
+    #[error("its SHA-256 is not the one that is signed for")]
+    Hash,
+    /// another version than the pinned one
+    #[error("{0}")]
+    Mismatch(String),
+    /// a length that no target may have
+    #[error("{signed} bytes are signed for, and {most} are allowed")]
+    TooLarge {
+        /// of the metadata
+        signed: u64,
+        /// the limit
+        most: u64,
+    },
+    /// file names without hashes
+    #[error("the registry does not use consistent snapshots")]
+    NotConsistent,
+    /// a missing file
+    #[error("`{0}` is missing")]
+    Missing(String),
+    /// nobody is allowed to publish under this name
+    #[error("the registry has no publisher of this name")]
+    NoPublisher,
+    /// the first delegation that covers the target is another one
+    #[error("the registry gives its files to the role `{0}`")]
+    OtherRole(String),
+    /// the maintainers have not countersigned it
+    #[error("the maintainers have not reviewed it")]
+    NotReviewed,
+    /// the maintainers reviewed something else
+    #[error("the maintainers reviewed another content under this name")]
+    ReviewedOther,
+    /// the maintainers withdrew it
+    #[error("the maintainers have revoked it")]
+    Revoked,
+    /// nothing of this name
+    #[error("the publisher's role does not list it")]
+    NoTarget,
+}
+
+impl Hint for Refused {
+    fn hint(&self) -> Option<String> {
+        Some(match &self.problem {
+            Problem::Rollback { .. } | Problem::Removed | Problem::Equivocation(_) => {
+                "Somebody serves an old or altered registry; try another network or mirror, and tell the registry's \
+                 maintainers if it stays so"
+                    .to_owned()
+            }
+            Problem::Expired(_) => "The registry was not renewed in time, or somebody keeps the newest metadata from \
+                you; what is installed goes on working, and `rules install --locked` and `--offline` do too"
+                .to_owned(),
+            Problem::NotPinned { .. } => {
+                "Compare the hash with the one on the registry's page; do not go on when they differ".to_owned()
+            }
+            Problem::NotReviewed => {
+                "Wait for the review, or take it as it is with `--allow-unreviewed`, which the lockfile records"
+                    .to_owned()
+            }
+            Problem::Revoked => "Remove it with `delegate-doctor rules remove`, or update it".to_owned(),
+            Problem::NoPublisher => "`delegate-doctor rules search` shows what there is".to_owned(),
+            Problem::NotConsistent => {
+                "Its maintainers can make it anew with `delegate-doctor registry init`".to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What a root says about one of its roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleFacts {
+    /// ids of its keys, sorted
+    pub keys: Vec<String>,
+    /// signatures that it takes
+    pub threshold: usize,
+}
+
+/// A publisher's authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publisher {
+    /// name, which is also the role's
+    pub name: String,
+    /// ids of the keys, sorted; each computed from the key itself
+    pub keys: Vec<String>,
+    /// signatures that it takes
+    pub threshold: usize,
+}
+
+/// A target as its publisher signed it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signed {
+    /// which
+    pub target: Target,
+    /// lower-case hex SHA-256
+    pub sha256: String,
+    /// bytes
+    pub length: u64,
+    /// what the publisher says about it, for a component
+    pub record: Option<RuleRecord>,
+    /// what the maintainers say about it
+    pub review: Review,
+}
+
+/// What the maintainers say about a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// countersigned: the same name, hash and length
+    Reviewed,
+    /// not countersigned
+    Missing,
+    /// countersigned with another hash or length
+    Other,
+    /// withdrawn
+    Revoked,
+}
+
+/// How far the metadata of a registry was verified.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    registry: String,
+    set: TrustedMetadataSet,
+    /// hashes revoked by the maintainers, once `reviewed` was verified
+    revoked: BTreeMap<String, String>,
+}
+
+impl Chain {
+    /// Begins with a root that is trusted because it is pinned; it must be signed by its own keys.
+    ///
+    /// # Errors
+    /// When it is no root, or its own signatures do not suffice.
+    pub fn begin(registry: &str, root: &[u8]) -> Result<Self, Refused> {
+        ed25519::install();
+        let refused =
+            |problem| Refused { registry: registry.to_owned(), subject: Subject::Role("root".into()), problem };
+        plain(root).map_err(refused)?;
+        let set = TrustedMetadataSet::from_root(root).map_err(|error| refused(problem(error)))?;
+        let chain = Self { registry: registry.to_owned(), set, revoked: BTreeMap::new() };
+        chain.check_root()?;
+        Ok(chain)
+    }
+
+    /// Goes on to the next root, which the present and the next keys must have signed.
+    ///
+    /// # Errors
+    /// When it is not the next one, or signatures are missing.
+    pub fn next_root(&mut self, root: &[u8]) -> Result<(), Refused> {
+        let version = self.root_version() + 1;
+        let refused = |problem| Refused { registry: self.registry.clone(), subject: Subject::Root(version), problem };
+        plain(root).map_err(refused)?;
+        self.set.update_root(root).map_err(|error| refused(problem(error)))?;
+        self.check_root()
+    }
+
+    /// What the library takes and this registry does not.
+    fn check_root(&self) -> Result<(), Refused> {
+        let root = self.set.root();
+        let refused =
+            |problem| Refused { registry: self.registry.clone(), subject: Subject::Root(root.version), problem };
+        if !root.consistent_snapshot {
+            return Err(refused(Problem::NotConsistent));
+        }
+        once(root.keys.values()).map_err(refused)
+    }
+
+    /// Version of the root.
+    pub fn root_version(&self) -> u64 {
+        self.set.root().version
+    }
+
+    /// SHA-256 of the root's bytes, lower-case hex.
+    pub fn root_sha256(&self) -> String {
+        sha256_hex(self.set.root_bytes())
+    }
+
+    /// Bytes of the root.
+    pub fn root_bytes(&self) -> &[u8] {
+        self.set.root_bytes()
+    }
+
+    /// When the root expires.
+    pub fn root_expires(&self) -> Timestamp {
+        ours(self.set.root().expires)
+    }
+
+    /// Keys and threshold of a role of the root.
+    pub fn root_role(&self, role: &str) -> RoleFacts {
+        let root: &Root = self.set.root();
+        let keys = root.role(role).map(|role| role.keyids.clone()).unwrap_or_default();
+        let threshold = root.role(role).map_or(0, |role| role.threshold);
+        RoleFacts { keys: ids(&keys, &root.keys), threshold }
+    }
+
+    /// Checks that the root has not expired.
+    ///
+    /// # Errors
+    /// When it has.
+    pub fn check_root_expired(&self, now: Timestamp) -> Result<(), Refused> {
+        self.set.check_root_expired(theirs(now)).map_err(|error| self.refused("root", error))
+    }
+
+    /// Takes the timestamp. One with the version of the timestamp that was taken before changes nothing: the
+    /// first one stays.
+    ///
+    /// # Errors
+    /// When it is not signed by the root's keys, older than the one before, or expired.
+    pub fn timestamp(&mut self, bytes: &[u8], now: Timestamp) -> Result<Stamp, Refused> {
+        self.plain("timestamp", bytes)?;
+        match self.set.update_timestamp(bytes, theirs(now)) {
+            Ok(()) | Err(sigstore_tuf::Error::EqualVersion { .. }) => {}
+            Err(error) => return Err(self.refused("timestamp", error)),
+        }
+        self.set.check_timestamp_expired(theirs(now)).map_err(|error| self.refused("timestamp", error))?;
+        let stamp = self.set.timestamp().and_then(|stamp| {
+            let snapshot = stamp.snapshot_meta()?;
+            Some(Stamp { version: stamp.version, snapshot: snapshot.version, expires: ours(stamp.expires) })
+        });
+        let unreadable = || Problem::Unreadable("it does not pin a snapshot".to_owned());
+        stamp.ok_or_else(|| self.because("timestamp", unreadable()))
+    }
+
+    /// Takes the snapshot that the timestamp names.
+    ///
+    /// # Errors
+    /// When it is another one, not signed by the root's keys, or expired.
+    pub fn snapshot(&mut self, bytes: &[u8], now: Timestamp) -> Result<(), Refused> {
+        self.plain("snapshot", bytes)?;
+        self.set.update_snapshot(bytes, theirs(now)).map_err(|error| self.refused("snapshot", error))
+    }
+
+    /// Version of every role that the snapshot lists, by the role's name.
+    pub fn listed(&self) -> BTreeMap<String, u64> {
+        let snapshot = self.set.snapshot();
+        let files = snapshot.into_iter().flat_map(|snapshot| &snapshot.meta);
+        files.filter_map(|(file, meta)| Some((file.strip_suffix(".json")?.to_owned(), meta.version))).collect()
+    }
+
+    /// Takes the delegations.
+    ///
+    /// # Errors
+    /// When they are not the ones that the snapshot names, not signed by the root's keys, or expired.
+    pub fn targets(&mut self, bytes: &[u8], now: Timestamp) -> Result<(), Refused> {
+        self.plain("targets", bytes)?;
+        let taken = self.set.update_targets(bytes, theirs(now)).map(|_| ());
+        taken.map_err(|error| self.refused("targets", error))?;
+        if let Some(delegations) = self.delegations() {
+            let doubled = delegations
+                .roles
+                .iter()
+                .find_map(|role| once(role.keyids.iter().filter_map(|id| delegations.keys.get(id))).err());
+            if let Some(problem) = doubled {
+                return Err(self.because("targets", problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn delegations(&self) -> Option<&Delegations> {
+        self.set.targets_role("targets").and_then(|targets| targets.delegations.as_ref())
+    }
+
+    /// Everybody who may publish, sorted by name. Delegations that are no publisher's are not among them.
+    pub fn publishers(&self) -> Vec<Publisher> {
+        let Some(delegations) = self.delegations() else { return Vec::new() };
+        let mut publishers: Vec<Publisher> = delegations
+            .roles
+            .iter()
+            .filter(|role| name::check_publisher(&role.name).is_ok())
+            .map(|role| Publisher {
+                name: role.name.clone(),
+                keys: ids(&role.keyids, &delegations.keys),
+                threshold: role.threshold,
+            })
+            .collect();
+        publishers.sort_by(|a, b| a.name.cmp(&b.name));
+        publishers.dedup_by(|a, b| a.name == b.name);
+        publishers
+    }
+
+    /// Takes a publisher's role, or `reviewed`.
+    ///
+    /// # Errors
+    /// When nothing is delegated to it, it is not the one that the snapshot names, it is not signed by the keys
+    /// of its delegation, or expired.
+    pub fn role(&mut self, role: &str, bytes: &[u8], now: Timestamp) -> Result<(), Refused> {
+        self.plain(role, bytes)?;
+        let taken = self.set.update_delegated_targets(bytes, role, "targets", theirs(now)).map(|_| ());
+        taken.map_err(|error| self.refused(role, error))?;
+        if role == REVIEWED {
+            self.revoked = self.set.targets_role(REVIEWED).map(revoked).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// True when the role was taken.
+    pub fn has_role(&self, role: &str) -> bool {
+        self.set.targets_role(role).is_some()
+    }
+
+    /// True when the registry has a role of reviewers.
+    pub fn is_reviewed(&self) -> bool {
+        self.delegations().is_some_and(|delegations| delegations.roles.iter().any(|role| role.name == REVIEWED))
+    }
+
+    /// Checks that the files of `rule` are the publisher's to sign, and nobody else's before it.
+    ///
+    /// # Errors
+    /// When there is no such publisher, or another role comes first.
+    pub fn check_delegated(&self, rule: &RuleName) -> Result<(), Refused> {
+        let publisher = rule.publisher();
+        let target = format!("{rule}/0.0.0.wasm");
+        for role in self.delegations().map(|delegations| delegations.roles.as_slice()).unwrap_or_default() {
+            // A pattern that cannot be read covers nothing.
+            if role.matches_path(&target).unwrap_or(false) {
+                if role.name == publisher {
+                    return Ok(());
+                }
+                if role.name != REVIEWED {
+                    return Err(self.because(publisher, Problem::OtherRole(role.name.clone())));
+                }
+            }
+        }
+        Err(self.because(publisher, Problem::NoPublisher))
+    }
+
+    /// Every target of a rule that its publisher signed, as far as it is of the grammar, in the order of names.
+    ///
+    /// # Errors
+    /// When the publisher's role or, where there is one, `reviewed` was not taken.
+    pub fn signed(&self, rule: &RuleName) -> Result<Vec<Signed>, Refused> {
+        self.check_delegated(rule)?;
+        let signed = self.all_signed(rule.publisher())?;
+        Ok(signed.into_iter().filter(|signed| signed.target.rule == *rule).collect())
+    }
+
+    /// Every target of a publisher, as [`Chain::signed`].
+    ///
+    /// # Errors
+    /// As [`Chain::signed`].
+    pub fn all_signed(&self, publisher: &str) -> Result<Vec<Signed>, Refused> {
+        let not_loaded = |role: &str| self.because(role, Problem::NotListed);
+        let role = self.set.targets_role(publisher).ok_or_else(|| not_loaded(publisher))?;
+        if self.is_reviewed() && !self.has_role(REVIEWED) {
+            return Err(not_loaded(REVIEWED));
+        }
+        let files = role.targets.iter().filter_map(|(path, file)| {
+            let target: Target = path.parse().ok()?;
+            (target.rule.publisher() == publisher).then_some((target, path, file))
+        });
+        files.map(|(target, path, file)| self.as_signed(target, path, file)).collect()
+    }
+
+    fn as_signed(&self, target: Target, path: &str, file: &TargetFile) -> Result<Signed, Refused> {
+        let refused =
+            |problem| Refused { registry: self.registry.clone(), subject: Subject::Target(path.to_owned()), problem };
+        let sha256 = sha256_of(file).ok_or_else(|| refused(Problem::Unreadable("it has no SHA-256".to_owned())))?;
+        if file.length > layout::MOST_TARGET_BYTES {
+            return Err(refused(Problem::TooLarge { signed: file.length, most: layout::MOST_TARGET_BYTES }));
+        }
+        let reviewed = self.set.targets_role(REVIEWED).and_then(|role| role.targets.get(path));
+        let review = match reviewed {
+            _ if self.revoked.contains_key(&sha256) => Review::Revoked,
+            None => Review::Missing,
+            Some(other) if other.length == file.length && sha256_of(other).as_ref() == Some(&sha256) => {
+                Review::Reviewed
+            }
+            Some(_) => Review::Other,
+        };
+        let record = file.custom.as_ref().and_then(|custom| custom.get("dd"));
+        let record = record.and_then(|record| serde_json::from_value(record.clone()).ok());
+        Ok(Signed { target, sha256, length: file.length, record, review })
+    }
+
+    /// Why the maintainers revoked the target with this hash, when they did.
+    pub fn revoked(&self, sha256: &str) -> Option<&str> {
+        self.revoked.get(sha256).map(String::as_str)
+    }
+
+    /// Every hash that the maintainers revoked, with the reason.
+    pub fn all_revoked(&self) -> &BTreeMap<String, String> {
+        &self.revoked
+    }
+
+    /// Checks the bytes of a target against what was signed for it.
+    ///
+    /// # Errors
+    /// When length or hash differ.
+    pub fn check_bytes(&self, signed: &Signed, bytes: &[u8]) -> Result<(), Refused> {
+        check_bytes(&self.registry, signed, bytes)
+    }
+
+    /// When the first of the roles on the way to `role` expires.
+    pub fn expires(&self, role: &str) -> Option<Timestamp> {
+        self.set.targets_role(role).map(|role| ours(role.expires))
+    }
+
+    /// A refusal of a role of this registry.
+    pub fn because(&self, role: &str, problem: Problem) -> Refused {
+        Refused { registry: self.registry.clone(), subject: Subject::Role(role.to_owned()), problem }
+    }
+
+    fn plain(&self, role: &str, bytes: &[u8]) -> Result<(), Refused> {
+        plain(bytes).map_err(|problem| self.because(role, problem))
+    }
+
+    fn refused(&self, role: &str, error: sigstore_tuf::Error) -> Refused {
+        // What the snapshot says about another role is a fault of the snapshot.
+        self.because(role, problem(error))
+    }
+}
+
+/// What a timestamp says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// its version
+    pub version: u64,
+    /// version of the snapshot that it names
+    pub snapshot: u64,
+    /// when it expires
+    pub expires: Timestamp,
+}
+
+/// Checks bytes against the length and hash that were signed for them.
+///
+/// # Errors
+/// When they differ.
+pub fn check_bytes(registry: &str, signed: &Signed, bytes: &[u8]) -> Result<(), Refused> {
+    let refused = |problem| Refused {
+        registry: registry.to_owned(),
+        subject: Subject::Target(signed.target.to_string()),
+        problem,
+    };
+    if bytes.len() as u64 != signed.length {
+        return Err(refused(Problem::Length { found: bytes.len() as u64, signed: signed.length }));
+    }
+    if sha256_hex(bytes) != signed.sha256 {
+        return Err(refused(Problem::Hash));
+    }
+    Ok(())
+}
+
+/// A time as the library has it; one that it cannot hold makes everything expired.
+fn theirs(time: Timestamp) -> tuf_time::Timestamp {
+    tuf_time::Timestamp::from_nanosecond(time.as_nanosecond()).unwrap_or(tuf_time::Timestamp::MAX)
+}
+
+/// A time of the library; one that cannot be held lies in the past.
+fn ours(time: tuf_time::Timestamp) -> Timestamp {
+    Timestamp::from_nanosecond(time.as_nanosecond()).unwrap_or(Timestamp::MIN)
+}
+
+fn plain(bytes: &[u8]) -> Result<(), Problem> {
+    strict_json::check(bytes).map_err(|error| Problem::Unreadable(error.to_string()))
+}
+
+/// A key that is listed under two ids would count twice.
+fn once<'a>(keys: impl Iterator<Item = &'a Key>) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    for key in keys {
+        let id = key.key_id().map_err(problem)?;
+        if !seen.insert(id.clone()) {
+            return Err(Problem::DuplicateKey(id));
+        }
+    }
+    Ok(())
+}
+
+fn ids(listed: &[String], keys: &BTreeMap<String, Key>) -> Vec<String> {
+    let mut ids: Vec<String> =
+        listed.iter().filter_map(|id| keys.get(id)).filter_map(|key| key.key_id().ok()).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn sha256_of(file: &TargetFile) -> Option<String> {
+    let hash = file.hashes.get("sha256")?.to_ascii_lowercase();
+    (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
+}
+
+/// Hashes that `reviewed` withdraws, with the reason: `"x-dd-revoked": {"<sha256>": "reason"}`.
+fn revoked(reviewed: &sigstore_tuf::Targets) -> BTreeMap<String, String> {
+    let list = reviewed.extra.get("x-dd-revoked").and_then(|list| list.as_object());
+    let reason = |reason: &serde_json::Value| reason.as_str().unwrap_or_default().to_owned();
+    list.into_iter().flatten().map(|(hash, why)| (hash.to_ascii_lowercase(), reason(why))).collect()
+}
+
+/// The library's words as ours.
+fn problem(error: sigstore_tuf::Error) -> Problem {
+    use sigstore_tuf::Error;
+    match error {
+        Error::ThresholdNotMet { found, threshold, .. } => Problem::Threshold { found, needed: threshold },
+        Error::DuplicateSignature { key_id, .. } => Problem::DuplicateKey(key_id),
+        Error::Rollback { trusted, new, .. } => Problem::Rollback { seen: trusted, found: new },
+        Error::EqualVersion { version, .. } => Problem::Equivocation(version),
+        Error::BadRootVersion { trusted, new } => {
+            Problem::RootVersion { needed: trusted.saturating_add(1), found: new }
+        }
+        Error::Expired { expires, .. } => Problem::Expired(ours(expires)),
+        Error::IntegrityMismatch(why) => Problem::Mismatch(why),
+        Error::UnknownRole(_) => Problem::NoPublisher,
+        Error::Json(error) => Problem::Unreadable(error.to_string()),
+        Error::Malformed(why) if why.starts_with("snapshot does not pin") => Problem::NotListed,
+        other => Problem::Unreadable(other.to_string()),
+    }
+}
