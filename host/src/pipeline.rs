@@ -366,9 +366,9 @@ pub enum Error {
     /// the sandbox itself, not a rule in it
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
-    /// the bundled rules
+    /// the installed rules
     #[error(transparent)]
-    Registry(#[from] crate::registry::Error),
+    Registry(#[from] Box<crate::registry::install::Error>),
     /// a trace that cannot be read
     #[error(transparent)]
     Trace(#[from] profile::etdump::Error),
@@ -402,6 +402,12 @@ pub enum Error {
     /// the user stopped the tool
     #[error("Interrupted")]
     Interrupted,
+}
+
+impl From<crate::registry::install::Error> for Error {
+    fn from(error: crate::registry::install::Error) -> Self {
+        Self::Registry(Box::new(error))
+    }
 }
 
 impl Error {

@@ -16,7 +16,8 @@ use crate::graph::{NodeId, Patch, Program};
 use crate::matching::{Facts, Index, Remark, Target};
 use crate::pipeline::{Base, Error, check_interrupt};
 use crate::progress::Progress;
-use crate::registry;
+use crate::registry::install::{self, Scope, Session};
+use crate::registry::{self, client::Manner};
 use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
 use crate::sandbox::contract::{Numerics, Stability};
@@ -141,7 +142,7 @@ impl Sandboxes {
     }
 }
 
-/// Loads the bundled rules and those of the folders that the user named, as far as the user wants them.
+/// Loads the installed rules, verified once more, and those of the folders that the user named, as far as the user wants them.
 /// A rule that cannot be loaded is a failure of that rule, not of the run.
 ///
 /// # Errors
@@ -185,8 +186,12 @@ pub(crate) fn load_rules(
             set.failures.push(error);
         }
     };
-    for component in registry::bundled()? {
-        add(&mut set, &component.name(), &component.bytes, false);
+    let places = settings.common.folders.rules();
+    let manner = Manner { offline: true, ..Manner::default() };
+    let mut session = Session::new(places, manner, jiff::Timestamp::now(), registry::bundled_files())?;
+    let project = settings.rules.project.as_deref().map(Scope::project);
+    for effective in install::effective(&mut session, project.as_ref(), settings.rules.locked)? {
+        add(&mut set, &effective.component.name(), &effective.component.bytes, false);
     }
     for folder in &settings.rules.folders {
         let mut paths: Vec<_> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -59,6 +59,7 @@ pub fn validate(task: &Validation<'_>, progress: &dyn Progress) -> Result<(Evide
                 skip: Vec::new(),
                 // It was named.
                 script: true,
+                ..RuleChoice::default()
             },
             ..task.settings.clone()
         };

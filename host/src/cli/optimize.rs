@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Context, Format, browser};
 use crate::output::{Exit, Failure};
+use crate::registry::install::Scope;
 use crate::report::model::Status;
 use crate::run_folder::{self, PAGE};
 use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice, parse_bytes};
@@ -68,6 +69,9 @@ pub(super) struct Arguments {
     /// Also load the rule components (`*.wasm`) of this folder, for development; they are labelled unsigned
     #[arg(long, value_name = "DIR", help_heading = "Rules")]
     rules: Vec<PathBuf>,
+    /// Only with a lockfile of the project (`dd-rules.lock`) that meets every wish in `dd-rules.toml`
+    #[arg(long, help_heading = "Rules")]
+    locked: bool,
     /// Also rules in Python and JavaScript, which bring an interpreter along: they are slow to load and may use
     /// more of this machine than others
     #[arg(long, help_heading = "Rules")]
@@ -145,6 +149,8 @@ impl Arguments {
             only: self.only,
             skip: self.skip,
             script_rules: self.script_rules,
+            project: std::env::current_dir().ok().and_then(|here| Scope::of_project(&here)).map(|scope| scope.folder),
+            locked: self.locked,
             max_rounds: self.max_rounds,
             max_seconds: self.max_seconds,
             min_gain: self.min_gain,

@@ -23,7 +23,7 @@ use super::store::Store;
 use super::trust::{self, Acquaintance, BUNDLED, Known, Pin, Trust};
 use super::verify::{Publisher, Review};
 use super::wanted::{self, Key, Wanted, Wish};
-use super::{EmbeddedFiles, guard::Guard};
+use super::{Component, EmbeddedFiles, bundled, guard::Guard};
 use crate::hint::Hint;
 
 /// Why rules cannot be installed.
@@ -112,6 +112,9 @@ pub enum Error {
         /// where
         place: String,
     },
+    /// the rules that the binary carries
+    #[error(transparent)]
+    Bundled(#[from] super::Error),
     /// file trouble
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -143,6 +146,7 @@ impl Hint for Error {
             ),
             Self::NotInstalled { .. } => Some("Install it with `delegate-doctor rules install --locked`".to_owned()),
             Self::NotThere { .. } => Some("`delegate-doctor rules list` shows what is installed".to_owned()),
+            Self::Bundled(error) => error.hint(),
             Self::Io(error) => error.hint(),
         }
     }
@@ -729,11 +733,92 @@ pub fn load(session: &mut Session, locked: &LockedRule, lock: &Path) -> Result<L
     })
 }
 
-/// Every rule of a lock, verified.
+/// The bundled rules by the hash of their components, as far as the registry in the binary names them.
 ///
 /// # Errors
-/// When one of them is missing or not believed: then none is used.
-pub fn load_all(session: &mut Session, scope: &Scope, lock: &Lock) -> Result<Vec<Loaded>, Error> {
+/// When that registry is damaged.
+pub fn bundled_names(session: &mut Session) -> Result<BTreeMap<String, Release>, Error> {
+    if session.embedded.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let view = session.view(BUNDLED)?;
+    let mut names = BTreeMap::new();
+    for publisher in view.publishers() {
+        for release in view.of_publisher(&publisher.name)? {
+            names.insert(release.component.sha256.clone(), release);
+        }
+    }
+    Ok(names)
+}
+
+/// A rule that takes part in runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// its name in a registry, when it has one
+    pub rule: Option<RuleName>,
+    /// the registry's name
+    pub registry: String,
+    /// the component, verified just now
+    pub component: Component,
+    /// it stays at its version
+    pub pinned: bool,
+    /// the maintainers of its registry countersigned it
+    pub reviewed: bool,
+}
+
+/// The rules that a run uses: exactly those of the project's lockfile, when it has one; else the bundled ones, as
+/// far as the user kept them, and those that the user installed. `locked` insists on a lockfile that meets every
+/// wish.
+///
+/// # Errors
+/// When one of them is missing or not believed: a run with other rules than these would be another run.
+pub fn effective(session: &mut Session, project: Option<&Scope>, locked: bool) -> Result<Vec<Effective>, Error> {
+    if let Some(scope) = project {
+        let present = Present::read(scope)?;
+        let lock = if locked { Some(check_locked(scope, &present)?) } else { present.lock };
+        if let Some(lock) = lock {
+            return of_lock(session, scope, &lock);
+        }
+    } else if locked {
+        return Err(Error::NoLock(std::env::current_dir().unwrap_or_default()));
+    }
+    let scope = Scope::of_user(session.places());
+    let present = Present::read(&scope)?;
+    let installed = of_lock(session, &scope, &present.lock.unwrap_or_else(Lock::new))?;
+    let names = bundled_names(session)?;
+    let mut all = Vec::new();
+    for component in bundled()? {
+        let rule = names.get(&component.sha256).map(|release| release.rule.clone());
+        let replaced = rule.as_ref().is_some_and(|rule| {
+            present.wanted.without.contains(rule) || installed.iter().any(|other| other.rule.as_ref() == Some(rule))
+        });
+        if !replaced {
+            let registry = BUNDLED.to_owned();
+            all.push(Effective { rule, registry, component, pinned: false, reviewed: true });
+        }
+    }
+    all.extend(installed);
+    Ok(all)
+}
+
+fn of_lock(session: &mut Session, scope: &Scope, lock: &Lock) -> Result<Vec<Effective>, Error> {
     let path = scope.folder.join(lockfile::FILE_NAME);
-    lock.rules.iter().map(|locked| load(session, locked, &path)).collect()
+    let load = |locked: &LockedRule| {
+        let loaded = load(session, locked, &path)?;
+        let component = Component {
+            id: loaded.rule.to_string(),
+            version: loaded.version,
+            contract: locked.contract.clone(),
+            sha256: loaded.sha256,
+            bytes: std::borrow::Cow::Owned(loaded.bytes),
+        };
+        Ok(Effective {
+            rule: Some(loaded.rule),
+            registry: loaded.registry,
+            component,
+            pinned: locked.pinned,
+            reviewed: locked.reviewed,
+        })
+    };
+    lock.rules.iter().map(load).collect()
 }

@@ -11,7 +11,7 @@ pub struct Variable {
     pub about: &'static str,
 }
 
-/// Root of everything the tool keeps between runs (`cache/`, `data/`), instead of the XDG folders.
+/// Root of everything the tool keeps between runs (`cache/`, `config/`, `data/`, `state/`), instead of the XDG folders.
 pub const DELEGATE_DOCTOR_HOME: &str = "DELEGATE_DOCTOR_HOME";
 /// The Python interpreter to use, like `--python`.
 pub const DELEGATE_DOCTOR_PYTHON: &str = "DELEGATE_DOCTOR_PYTHON";
@@ -19,6 +19,10 @@ pub const DELEGATE_DOCTOR_PYTHON: &str = "DELEGATE_DOCTOR_PYTHON";
 pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 /// Where the managed Python environment lives when `DELEGATE_DOCTOR_HOME` is not set.
 pub const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
+/// Where trusted registries are listed when `DELEGATE_DOCTOR_HOME` is not set.
+pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
+/// Where it is kept what was seen of registries when `DELEGATE_DOCTOR_HOME` is not set.
+pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// An active virtual environment; used when it has executorch.
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// An active conda environment; like `VIRTUAL_ENV`, which wins.
@@ -38,7 +42,7 @@ pub const PATH: &str = "PATH";
 pub const ALL: &[Variable] = &[
     Variable {
         name: DELEGATE_DOCTOR_HOME,
-        about: "Root of everything the tool keeps between runs (`cache/` and `data/`), instead of the XDG folders",
+        about: "Root of everything the tool keeps between runs (`cache/`, `config/`, `data/` and `state/`), instead of the XDG folders",
     },
     Variable { name: DELEGATE_DOCTOR_PYTHON, about: "The Python interpreter to use, like `--python`" },
     Variable {
@@ -48,6 +52,14 @@ pub const ALL: &[Variable] = &[
     Variable {
         name: XDG_DATA_HOME,
         about: "Where the managed Python environment lives when `DELEGATE_DOCTOR_HOME` is not set (default `~/.local/share`)",
+    },
+    Variable {
+        name: XDG_CONFIG_HOME,
+        about: "Where trusted registries of rules are listed when `DELEGATE_DOCTOR_HOME` is not set (default `~/.config`)",
+    },
+    Variable {
+        name: XDG_STATE_HOME,
+        about: "Where it is kept what was seen of registries when `DELEGATE_DOCTOR_HOME` is not set (default `~/.local/state`)",
     },
     Variable { name: VIRTUAL_ENV, about: "An active virtual environment; it is used when it has executorch" },
     Variable { name: CONDA_PREFIX, about: "An active conda environment; `VIRTUAL_ENV` wins" },

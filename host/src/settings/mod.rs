@@ -106,6 +106,10 @@ pub struct RuleChoice {
     pub skip: Vec<String>,
     /// rules that bring an interpreter along take part
     pub script: bool,
+    /// the project whose lockfile says which rules are used; none: those of the user
+    pub project: Option<PathBuf>,
+    /// refuse when the lockfile is missing or would have to change
+    pub locked: bool,
 }
 
 impl RuleChoice {
@@ -165,6 +169,10 @@ pub struct OptimizeArguments {
     pub skip: Vec<String>,
     /// `--script-rules`
     pub script_rules: bool,
+    /// folder of the project whose lockfile counts
+    pub project: Option<PathBuf>,
+    /// `--locked`
+    pub locked: bool,
     /// `--max-rounds`
     pub max_rounds: Option<u32>,
     /// `--max-seconds`
@@ -375,6 +383,8 @@ impl OptimizeSettings {
                 only: first(arguments.only, &file.only),
                 skip: first(arguments.skip, &file.skip),
                 script: arguments.script_rules || file.script_rules.unwrap_or(false),
+                project: arguments.project,
+                locked: arguments.locked,
             },
             limits: Limits {
                 max_rounds: count("max-rounds", arguments.max_rounds.or(file.max_rounds))?
@@ -436,7 +446,10 @@ mod tests {
     use super::*;
 
     fn common() -> Common {
-        Common { python: None, folders: Folders { cache: "/c".into(), data: "/d".into() } }
+        Common {
+            python: None,
+            folders: Folders { cache: "/c".into(), data: "/d".into(), config: "/o".into(), state: "/s".into() },
+        }
     }
 
     fn resolve(arguments: OptimizeArguments, project: &str) -> Result<OptimizeSettings, Error> {

@@ -1,8 +1,9 @@
-//! `registry …`: what the maintainers of a registry do.
+//! `registry …`: the registries that a user takes rules from, and what the maintainers of one do.
 
 mod check;
 mod delegate;
 mod init;
+mod known;
 mod resign;
 mod review;
 mod rotate;
@@ -13,10 +14,12 @@ use clap::Subcommand;
 use super::Context;
 use crate::output::{Exit, Failure};
 
-/// Keep a registry of rules
+/// Choose the registries that rules come from, or keep one
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  delegate-doctor registry add community https://rules.example.org/ --root-sha256 5f2c…
+  delegate-doctor registry list                            Where rules come from
   delegate-doctor registry init rules --keys keys          Begin a registry
   delegate-doctor registry check rules                     Check all of it
   delegate-doctor registry check theirs --base rules       The gate for a pull request
@@ -29,6 +32,11 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Add(known::Add),
+    Remove(known::Remove),
+    List(known::List),
+    Sync(known::Sync),
+    Repair(known::Repair),
     Init(init::Arguments),
     Delegate(delegate::Arguments),
     Check(check::Arguments),
@@ -41,6 +49,11 @@ enum Command {
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
     match &arguments.command {
+        Command::Add(arguments) => known::add(arguments, context),
+        Command::Remove(arguments) => known::remove(arguments, context),
+        Command::List(arguments) => known::list(arguments, context),
+        Command::Sync(arguments) => known::sync(arguments, context),
+        Command::Repair(arguments) => known::repair(arguments, context),
         Command::Init(arguments) => init::run(arguments, context),
         Command::Delegate(arguments) => delegate::run(arguments, context),
         Command::Check(arguments) => check::run(arguments, context),

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::changing::session;
 use super::inspect::class;
 use super::{Context, Format, sandbox};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, Talk, style, styled};
 use crate::progress::{Progress as _, Unit};
-use crate::registry;
+use crate::registry::install;
 use crate::sandbox::Limits;
 use crate::sandbox::contract::Stability;
 
@@ -47,7 +48,12 @@ struct Row {
     contract: String,
     sha256: String,
     bytes: usize,
-    origin: &'static str,
+    /// its registry; `bundled` comes with the tool
+    origin: String,
+    /// its name there, when it has one
+    name: Option<String>,
+    pinned: bool,
+    reviewed: bool,
     #[serde(flatten)]
     told: Told,
 }
@@ -90,18 +96,26 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
 
 fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
     let sandbox = sandbox(context, Limits::standard())?;
-    let components = registry::bundled()?;
+    let here = std::env::current_dir().ok();
+    let project = here.and_then(|here| install::Scope::of_project(&here));
+    let mut session = session(context, true)?;
+    let all = install::effective(&mut session, project.as_ref(), false)?;
     let progress = context.printer.progress();
     // Only the first time takes long enough to be seen: then every rule is compiled.
     let step = context.printer.is_live().then(|| progress.step("Loading rules"));
-    let total = components.len() as u64;
+    let total = all.len() as u64;
     let mut rows = Vec::new();
-    for (done, component) in (0..).zip(components) {
+    for (done, effective) in (0..).zip(all) {
+        let component = effective.component;
         if let Some(step) = &step {
             step.advance(done, total, Unit::Items);
         }
+        let mut id = component.id.clone();
         let told = match sandbox.load(&component.name(), &component.bytes) {
-            Ok(rule) => told(&rule),
+            Ok(rule) => {
+                rule.id().clone_into(&mut id);
+                told(&rule)
+            }
             Err(error) => {
                 context.printer.warning(&error.to_string());
                 if let Some(hint) = error.hint() {
@@ -111,12 +125,15 @@ fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
             }
         };
         rows.push(Row {
-            id: component.id,
+            id,
             version: component.version.to_string(),
             contract: component.contract.to_string(),
             sha256: component.sha256,
             bytes: component.bytes.len(),
-            origin: "bundled",
+            origin: effective.registry,
+            name: effective.rule.map(|rule| rule.to_string()),
+            pinned: effective.pinned,
+            reviewed: effective.reviewed,
             told,
         });
     }
@@ -148,14 +165,23 @@ fn told(rule: &crate::sandbox::Rule) -> Told {
 fn text(rules: &[Row], everything: bool) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for Row { id, version, contract, sha256, bytes, origin, told } in rules {
+    for Row { id, version, contract, sha256, bytes, origin, name: in_registry, pinned, reviewed, told } in rules {
         let name = styled(style::HEADING, format_args!("{id} {version}"));
         match told {
             Told::Manifest { title, summary, class, stability, operators, reasons } => {
                 let _ = writeln!(text, "{name}  {title}");
                 let short = sha256.get(..12).unwrap_or(sha256);
                 let hash = if everything { sha256 } else { short };
-                let _ = writeln!(text, "  {class}, {stability}, {origin}, contract {contract}, sha256 {hash}");
+                let origin = match in_registry {
+                    Some(name) => format!("{name} from {origin}"),
+                    None => origin.clone(),
+                };
+                let pinned = if *pinned { ", pinned" } else { "" };
+                let review = if *reviewed { "" } else { ", not reviewed" };
+                let _ = writeln!(
+                    text,
+                    "  {class}, {stability}, {origin}{pinned}{review}, contract {contract}, sha256 {hash}"
+                );
                 if everything {
                     let _ = writeln!(text, "  {bytes} bytes\n  {summary}\n  looks at {}", operators.join(", "));
                     for Reason { code, summary } in reasons {

@@ -1,15 +1,19 @@
 //! `rules …`: the rules at hand, and everything an author of one needs.
 
 mod build;
+mod changing;
 mod inspect;
+mod install;
 mod key;
 mod list;
 mod new;
 mod pack;
 mod publish;
+mod search;
 mod sign;
 mod test;
 mod validate;
+mod verify;
 mod why_not;
 
 use std::path::{Path, PathBuf};
@@ -22,11 +26,15 @@ use crate::files;
 use crate::output::{Exit, Failure};
 use crate::sandbox::{Helper, Limits, Options, Sandbox, inspect_tier};
 
+pub(super) use changing::{ask, can_ask};
+
 /// Work with repair rules
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   delegate-doctor rules list                               The rules at hand
+  delegate-doctor rules search softmax                     What the registries offer
+  delegate-doctor rules install community:acme/fix-boot    Install a rule
   delegate-doctor rules new swish-to-delegated             Begin a rule
   delegate-doctor rules test swish-to-delegated            Build it and run its cases
   delegate-doctor rules why-not swish-to-delegated net.py  What it says about a model
@@ -39,6 +47,15 @@ pub(super) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     List(list::Arguments),
+    Search(search::Search),
+    Info(search::Info),
+    Install(install::Arguments),
+    Update(install::Update),
+    Remove(install::Remove),
+    Outdated(verify::Outdated),
+    Pin(install::Pin),
+    Unpin(install::Unpin),
+    Verify(verify::Verify),
     New(new::Arguments),
     Build(build::Arguments),
     Test(test::Arguments),
@@ -55,6 +72,15 @@ enum Command {
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::List(arguments) => list::run(arguments, context),
+        Command::Search(arguments) => search::search(arguments, context),
+        Command::Info(arguments) => search::info(arguments, context),
+        Command::Install(arguments) => install::run(arguments, context),
+        Command::Update(arguments) => install::update(arguments, context),
+        Command::Remove(arguments) => install::remove(arguments, context),
+        Command::Outdated(arguments) => verify::outdated(arguments, context),
+        Command::Pin(arguments) => install::pin(arguments, context),
+        Command::Unpin(arguments) => install::unpin(arguments, context),
+        Command::Verify(arguments) => verify::verify(arguments, context),
         Command::New(arguments) => new::run(arguments, context),
         Command::Build(arguments) => build::run(arguments, context),
         Command::Test(arguments) => test::run(arguments, context),

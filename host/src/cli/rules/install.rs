@@ -1,0 +1,306 @@
+//! `rules install`, `update`, `remove`, `pin`, `unpin`: what is wanted, and what follows from it.
+
+use super::Context;
+use super::changing::{AgreeArguments, NetworkArguments, ScopeArguments, change, difference, session, warn};
+use crate::output::{Exit, Failure};
+use crate::registry::client::Policy;
+use crate::registry::install::{self, Error, Moves, Present, Scope, Session};
+use crate::registry::name::{Reference, RuleName};
+use crate::registry::trust::BUNDLED;
+use crate::registry::wanted::{Key, Wanted, Wish};
+
+/// Install rules
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Install rules.\n\n\
+        A rule is PUBLISHER/RULE in the default registry or REGISTRY:PUBLISHER/RULE, with @VERSION or @RANGE when \
+        it is not to be the newest. In a project, `dd-rules.toml` and `dd-rules.lock` say what is used; elsewhere \
+        the rule is installed for this user. Without a RULE, what the project wants is installed. Signatures, \
+        hashes, versions seen before and the maintainers' review are always checked.",
+    after_help = "\
+Examples:
+  delegate-doctor rules install dd-rules/softmax-layout
+  delegate-doctor rules install community:acme/fix-boot@^1.2
+  delegate-doctor rules install --locked     Exactly what dd-rules.lock says, or fail"
+)]
+pub(super) struct Arguments {
+    /// What to install
+    #[arg(value_name = "RULE")]
+    rules: Vec<Reference>,
+    /// Install exactly what the lockfile says; fail when it would have to change
+    #[arg(long, conflicts_with = "rules")]
+    locked: bool,
+    /// Also when the maintainers of the registry have not reviewed it; the lockfile records it
+    #[arg(long)]
+    allow_unreviewed: bool,
+    #[command(flatten)]
+    agree: AgreeArguments,
+    #[command(flatten)]
+    network: NetworkArguments,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
+    let scope = arguments.scope.scope(context)?;
+    let mut session = session(context, arguments.network.offline)?;
+    if arguments.locked {
+        return locked(arguments, context, &scope, &mut session);
+    }
+    let moves = Moves {
+        update: arguments.rules.iter().map(|reference| reference.rule.clone()).collect(),
+        update_all: false,
+        yanked: arguments.agree.allow_yanked,
+    };
+    let plan = change(context, &mut session, &scope, &arguments.agree, &moves, false, &|session, present, wanted| {
+        begin(session, &scope, present, wanted)?;
+        for reference in &arguments.rules {
+            want(session, &scope, wanted, reference, arguments.allow_unreviewed)?;
+        }
+        Ok(())
+    })?;
+    let text = difference(&plan);
+    if text.is_empty() {
+        context.printer.note(&format!("Everything is installed {}", scope.told()));
+    } else {
+        Exit::of_write(context.printer.data(&text))?;
+    }
+    Ok(Exit::Answered)
+}
+
+/// A project's first file lists the bundled rules too, because a lockfile says exactly which rules are used.
+fn begin(session: &mut Session, scope: &Scope, present: &Present, wanted: &mut Wanted) -> Result<(), Failure> {
+    if !scope.is_project || present.lock.is_some() || !wanted.rules.is_empty() {
+        return Ok(());
+    }
+    for release in install::bundled_names(session)?.into_values() {
+        let key = Key { registry: None, rule: release.rule.clone() };
+        wanted.rules.insert(key, Wish { versions: compatible(&release.version), pin: None, unreviewed: false });
+    }
+    Ok(())
+}
+
+fn compatible(version: &semver::Version) -> semver::VersionReq {
+    semver::VersionReq::parse(&format!("^{version}")).unwrap_or(semver::VersionReq::STAR)
+}
+
+/// Notes a wish for what a user typed.
+fn want(
+    session: &mut Session,
+    scope: &Scope,
+    wanted: &mut Wanted,
+    reference: &Reference,
+    unreviewed: bool,
+) -> Result<(), Failure> {
+    let registry = reference.registry.clone().unwrap_or_else(|| session.default_registry().to_owned());
+    wanted.without.retain(|rule| *rule != reference.rule);
+    if !scope.is_project && registry == BUNDLED && reference.versions.is_none() {
+        // The tool's own rules are used without being installed, in their newest version.
+        let view = session.view(BUNDLED)?;
+        view.choose(&reference.rule, None, Policy::default())?;
+        wanted.rules.retain(|key, _| key.rule != reference.rule);
+        return Ok(());
+    }
+    let key = Key { registry: Some(registry).filter(|name| name != BUNDLED), rule: reference.rule.clone() };
+    let before = wanted.rules.get(&key).cloned();
+    let versions = match (&reference.versions, &before) {
+        (Some(versions), _) => versions.clone(),
+        (None, Some(before)) => before.versions.clone(),
+        (None, None) => {
+            let name = key.registry.as_deref().unwrap_or(BUNDLED);
+            let policy = Policy { unreviewed, ..Policy::default() };
+            compatible(&session.view(name)?.choose(&key.rule, None, policy)?.version)
+        }
+    };
+    let unreviewed = unreviewed || before.is_some_and(|before| before.unreviewed);
+    wanted.rules.retain(|other, _| other.rule != key.rule);
+    wanted.rules.insert(key, Wish { versions, pin: None, unreviewed });
+    Ok(())
+}
+
+fn locked(arguments: &Arguments, context: &Context, scope: &Scope, session: &mut Session) -> Result<Exit, Failure> {
+    let present = Present::read(scope)?;
+    let lock = install::check_locked(scope, &present)?;
+    let moves = Moves { yanked: arguments.agree.allow_yanked, ..Moves::default() };
+    let wanted = present.wanted.clone();
+    let plan = install::plan(session, present, wanted, &moves)?;
+    warn(context, session);
+    if !plan.is_unchanged() {
+        let why = format!("\n{}", difference(&plan).trim_end());
+        return Err(Error::LockWouldChange { folder: scope.folder.clone(), why }.into());
+    }
+    let store = session.store();
+    for step in &plan.steps {
+        if let Some(release) = step.release.as_ref().filter(|_| step.registry != BUNDLED) {
+            session.view(&step.registry)?.install(&store, release, step.unreviewed)?;
+        }
+    }
+    warn(context, session);
+    context.printer.note(&format!("{} rules are installed exactly as locked {}", lock.rules.len(), scope.told()));
+    Ok(Exit::Answered)
+}
+
+/// Update rules to the newest versions that are wanted
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules update                  Everything that is not pinned
+  delegate-doctor rules update acme/fix-boot
+  delegate-doctor rules update --dry-run        Show what would change")]
+pub(super) struct Update {
+    /// Only these rules
+    #[arg(value_name = "RULE")]
+    rules: Vec<RuleName>,
+    /// Change nothing, show what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    agree: AgreeArguments,
+    #[command(flatten)]
+    network: NetworkArguments,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Failure> {
+    let scope = arguments.scope.scope(context)?;
+    let mut session = session(context, arguments.network.offline)?;
+    let moves = Moves {
+        update: arguments.rules.clone(),
+        update_all: arguments.rules.is_empty(),
+        yanked: arguments.agree.allow_yanked,
+    };
+    let plan = change(context, &mut session, &scope, &arguments.agree, &moves, arguments.dry_run, &|_, _, wanted| {
+        arguments.rules.iter().try_for_each(|rule| is_wanted(&scope, wanted, rule).map(|_| ()))
+    })?;
+    let text = difference(&plan);
+    if text.is_empty() {
+        context.printer.note(&format!("Every rule {} is the newest one wanted", scope.told()));
+    } else {
+        Exit::of_write(context.printer.data(&text))?;
+    }
+    Ok(Exit::Answered)
+}
+
+fn is_wanted(scope: &Scope, wanted: &Wanted, rule: &RuleName) -> Result<Key, Failure> {
+    match wanted.find(rule) {
+        Some((key, _)) => Ok(key.clone()),
+        None => Err(Error::NotThere { rule: rule.clone(), place: scope.told() }.into()),
+    }
+}
+
+/// Remove rules
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules remove acme/fix-boot
+  delegate-doctor rules remove dd-rules/softmax-layout --user    Do without a rule that comes with the tool")]
+pub(super) struct Remove {
+    /// What to remove
+    #[arg(value_name = "RULE", required = true)]
+    rules: Vec<RuleName>,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+pub(super) fn remove(arguments: &Remove, context: &Context) -> Result<Exit, Failure> {
+    let scope = arguments.scope.scope(context)?;
+    let mut session = session(context, true)?;
+    let agree = AgreeArguments::default();
+    let plan = change(context, &mut session, &scope, &agree, &Moves::default(), false, &|session, present, wanted| {
+        begin(session, &scope, present, wanted)?;
+        for rule in &arguments.rules {
+            if let Some((key, _)) = wanted.find(rule) {
+                let key = key.clone();
+                wanted.rules.remove(&key);
+                continue;
+            }
+            let bundled = install::bundled_names(session)?.into_values().any(|release| release.rule == *rule);
+            if scope.is_project || !bundled || wanted.without.contains(rule) {
+                return Err(Error::NotThere { rule: rule.clone(), place: scope.told() }.into());
+            }
+            wanted.without.push(rule.clone());
+            wanted.without.sort();
+        }
+        Ok(())
+    })?;
+    let mut text = difference(&plan);
+    for rule in &arguments.rules {
+        if !plan.removed.iter().any(|removed| removed.name == *rule) {
+            text.push_str(&format!("- {rule}\n"));
+        }
+    }
+    Exit::of_write(context.printer.data(&text))?;
+    Ok(Exit::Answered)
+}
+
+/// Keep a rule at a version
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules pin acme/fix-boot           At the version that is installed
+  delegate-doctor rules pin acme/fix-boot@1.3.0")]
+pub(super) struct Pin {
+    /// The rule, with the version when it is to be another one than the installed
+    #[arg(value_name = "RULE")]
+    rule: Reference,
+    #[command(flatten)]
+    agree: AgreeArguments,
+    #[command(flatten)]
+    network: NetworkArguments,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+pub(super) fn pin(arguments: &Pin, context: &Context) -> Result<Exit, Failure> {
+    let scope = arguments.scope.scope(context)?;
+    let typed = &arguments.rule;
+    let exact = typed.versions.as_ref().map(|versions| {
+        let text = versions.to_string();
+        let version = text.strip_prefix('=').and_then(|text| crate::registry::name::version(text).ok());
+        version.ok_or_else(|| Failure::new(format!("`{text}` is a range, and a rule is pinned to one version")))
+    });
+    let exact = exact.transpose()?;
+    set_pin(&scope, context, &typed.rule, &arguments.agree, arguments.network.offline, &|present, wish| {
+        let installed = present.lock.as_ref().and_then(|lock| lock.rule(&typed.rule)).map(|rule| rule.version.clone());
+        wish.pin = exact.clone().or(installed);
+    })
+}
+
+/// Let a pinned rule be updated again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor rules unpin acme/fix-boot")]
+pub(super) struct Unpin {
+    /// The rule
+    #[arg(value_name = "RULE")]
+    rule: RuleName,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+pub(super) fn unpin(arguments: &Unpin, context: &Context) -> Result<Exit, Failure> {
+    let scope = arguments.scope.scope(context)?;
+    set_pin(&scope, context, &arguments.rule, &AgreeArguments::default(), true, &|_, wish| wish.pin = None)
+}
+
+fn set_pin(
+    scope: &Scope,
+    context: &Context,
+    rule: &RuleName,
+    agree: &AgreeArguments,
+    offline: bool,
+    set: &dyn Fn(&Present, &mut Wish),
+) -> Result<Exit, Failure> {
+    let mut session = session(context, offline)?;
+    let plan = change(context, &mut session, scope, agree, &Moves::default(), false, &|_, present, wanted| {
+        let key = is_wanted(scope, wanted, rule)?;
+        if let Some(wish) = wanted.rules.get_mut(&key) {
+            set(present, wish);
+        }
+        Ok(())
+    })?;
+    Exit::of_write(context.printer.data(&difference(&plan)))?;
+    Ok(Exit::Answered)
+}
