@@ -481,6 +481,8 @@ impl Registry {
         chain.role(record.rule.publisher(), &blob("publisher's role", &record.role)?, at)?;
         if let Some(reviewed) = &record.reviewed {
             chain.role(REVIEWED, &blob("review", reviewed)?, at)?;
+        } else if chain.is_reviewed() {
+            return Err(unproven("its record lacks the maintainers' review".to_owned()));
         }
         let target = record.rule.target(&record.version, TargetKind::Component);
         let signed = chain.signed(&record.rule)?.into_iter().find(|signed| signed.target == target);

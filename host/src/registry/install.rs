@@ -84,6 +84,16 @@ pub enum Error {
         /// hash in the lock
         locked: String,
     },
+    /// the lock names a version that does not exist
+    #[error("The lockfile names `{rule}` {version}, and the registry `{registry}` has no such version")]
+    NoLockedVersion {
+        /// rule
+        rule: RuleName,
+        /// version
+        version: semver::Version,
+        /// registry
+        registry: String,
+    },
     /// a rule of the lock that was withdrawn
     #[error("`{rule}` {version} must not be used: {why}")]
     Withdrawn {
@@ -142,6 +152,10 @@ impl Hint for Error {
             Self::Withdrawn { .. } => Some(
                 "Run `delegate-doctor rules update`; for a version that its publisher took back, `--allow-yanked` \
                  takes it all the same"
+                    .to_owned(),
+            ),
+            Self::NoLockedVersion { .. } => Some(
+                "Take another version with `delegate-doctor rules update`, or the lockfile from version control"
                     .to_owned(),
             ),
             Self::NotInstalled { .. } => Some("Install it with `delegate-doctor rules install --locked`".to_owned()),
@@ -564,15 +578,11 @@ fn find_locked(
     let policy = Policy { unreviewed: wish.unreviewed, yanked: true };
     let view = session.view(&locked.registry)?;
     let found = view.releases(&locked.name)?.into_iter().find(|release| release.version == locked.version);
-    let release = match found {
-        Some(release) => release,
-        None => {
-            return Err(Error::NotThere {
-                rule: locked.name.clone(),
-                place: format!("by the registry `{}`", locked.registry),
-            });
-        }
-    };
+    let release = found.ok_or_else(|| Error::NoLockedVersion {
+        rule: locked.name.clone(),
+        version: locked.version.clone(),
+        registry: locked.registry.clone(),
+    })?;
     let withdrawn = |why: String| Error::Withdrawn { rule: locked.name.clone(), version: locked.version.clone(), why };
     if release.component.sha256 != locked.sha256 {
         return Err(Error::OtherBytes {

@@ -121,8 +121,8 @@ pub enum Problem {
     /// another hash than the signed one
     #[error("its SHA-256 is not the one that is signed for")]
     Hash,
-    /// another version than the pinned one
-    #[error("{0}")]
+    /// another file than the metadata above it names
+    #[error("it is not the file that the metadata above it names ({0})")]
     Mismatch(String),
     /// a length that no target may have
     #[error("{signed} bytes are signed for, and {most} are allowed")]
@@ -620,6 +620,7 @@ fn problem(error: sigstore_tuf::Error) -> Problem {
         Error::UnknownRole(_) => Problem::NoPublisher,
         Error::Json(error) => Problem::Unreadable(error.to_string()),
         Error::Malformed(why) if why.starts_with("snapshot does not pin") => Problem::NotListed,
+        Error::Malformed(why) => Problem::Unreadable(why),
         other => Problem::Unreadable(other.to_string()),
     }
 }
