@@ -319,3 +319,50 @@ fn blob_of(sandbox: &Sandbox, sha256: &str) -> PathBuf {
     let folder: &Path = &sandbox.home().join("data/rules/blobs/sha256");
     folder.join(&sha256[..2]).join(sha256)
 }
+
+#[test]
+fn the_rules_that_come_with_the_tool_need_no_network_and_no_installation() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(["rules", "search", "--offline", "softmax"]).good();
+    assert!(ran.stdout.starts_with("dd-rules/softmax-layout 1.0.0  "), "{}", ran.stdout);
+    let ran = sandbox.run(["rules", "info", "dd-rules/softmax-layout", "--offline"]).good();
+    assert!(ran.stdout.contains("reviewed") && ran.stdout.contains("sha256"), "{}", ran.stdout);
+    let names = || -> Vec<String> {
+        let list = sandbox.run(["rules", "list", "--format", "json"]).good().stdout;
+        let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+        let rules = list["rules"].as_array().expect("rules").iter();
+        rules.map(|rule| rule["name"].as_str().expect("a name in the bundled registry").to_owned()).collect()
+    };
+    let all = names();
+    assert!(all.contains(&"dd-rules/softmax-layout".to_owned()), "{all:?}");
+    sandbox.run(["rules", "remove", "dd-rules/softmax-layout"]).good();
+    assert!(!names().contains(&"dd-rules/softmax-layout".to_owned()), "removed");
+    let ran = sandbox.run(["rules", "remove", "dd-rules/softmax-layout"]);
+    assert!(ran.stderr.contains("The rule `dd-rules/softmax-layout` is not installed for this user"), "{}", ran.stderr);
+    sandbox.run(["rules", "install", "dd-rules/softmax-layout"]).good();
+    assert_eq!(names(), all);
+    let ran = sandbox.run(["rules", "install", "dd-rules/softmax-layuot"]);
+    assert!(ran.stderr.contains("Did you mean `dd-rules/softmax-layout`?"), "{}", ran.stderr);
+    let ran = sandbox.run(["registry", "list"]).good();
+    assert!(ran.stdout.starts_with("bundled  this tool  default\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_projects_first_lockfile_lists_the_bundled_rules_too() {
+    let (world, sandbox) = today();
+    fs_err::remove_file(sandbox.work().join("dd-rules.toml")).expect("no wishes yet");
+    add(&world, &sandbox, &world.path().display().to_string()).good();
+    let place = sandbox.work().display().to_string();
+    let install = ["rules", "install", "community:acme/fix-boot", "--project", &place, "--trust", &print_of(ACME)];
+    let ran = sandbox.run(install).good();
+    assert!(ran.stdout.contains("+ dd-rules/softmax-layout 1.0.0\n"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("+ acme/fix-boot 1.0.0  from community\n"), "{}", ran.stdout);
+    // From here on exactly these are used, in a fresh home too.
+    let other = Sandbox::new();
+    for name in ["dd-rules.toml", "dd-rules.lock"] {
+        other.write(name, fs_err::read(sandbox.work().join(name)).expect("file"));
+    }
+    other.run(["rules", "install", "--locked"]).good();
+    let verified = |sandbox: &Sandbox| sandbox.run(["rules", "verify"]).good().stdout;
+    assert_eq!(verified(&sandbox), verified(&other));
+}

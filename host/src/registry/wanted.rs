@@ -190,6 +190,11 @@ impl Wanted {
         Ok(Self { rules, without: file.without, text: text.to_owned() })
     }
 
+    /// True when there is no file yet.
+    pub fn is_new(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// The entry for a rule, whatever its registry.
     pub fn find(&self, rule: &RuleName) -> Option<(&Key, &Wish)> {
         self.rules.iter().find(|(key, _)| key.rule == *rule)

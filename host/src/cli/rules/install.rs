@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
 
 /// A project's first file lists the bundled rules too, because a lockfile says exactly which rules are used.
 fn begin(session: &mut Session, scope: &Scope, present: &Present, wanted: &mut Wanted) -> Result<(), Failure> {
-    if !scope.is_project || present.lock.is_some() || !wanted.rules.is_empty() {
+    if !scope.is_project || present.lock.is_some() || !wanted.is_new() {
         return Ok(());
     }
     for release in install::bundled_names(session)?.into_values() {
