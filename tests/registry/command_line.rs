@@ -115,10 +115,10 @@ fn search_and_info_show_what_is_there_and_whether_it_was_reviewed() {
     world.publish("acme/fix-boot", "1.2.0", b"unreviewed");
     world.release("bolt/fix-pool", "0.3.0", b"pool");
     add(&world, &sandbox, &world.path().display().to_string()).good();
-    let ran = sandbox.run(["rules", "search"]).good();
+    let ran = sandbox.run(["rules", "search", "--registry", NAME]).good();
     let expected = "community:acme/fix-boot 1.0.0  Mends fix-boot\n  exact, MIT\ncommunity:bolt/fix-pool 0.3.0  Mends fix-pool\n  exact, MIT\n";
     assert_eq!(ran.stdout, expected);
-    let ran = sandbox.run(["rules", "search", "POOL", "--format", "json"]).good();
+    let ran = sandbox.run(["rules", "search", "POOL", "--registry", NAME, "--format", "json"]).good();
     let found: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(found["rules"].as_array().expect("rules").len(), 1);
     assert_eq!(found["rules"][0]["models"][0], "segmenter");
