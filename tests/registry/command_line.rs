@@ -44,7 +44,7 @@ pub(crate) fn serve(folder: PathBuf) -> String {
                 }
                 let head = String::from_utf8_lossy(&head).into_owned();
                 let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
-                let reply = match std::fs::read(folder.join(path)) {
+                let reply = match fs_err::read(folder.join(path)) {
                     Ok(bytes) => {
                         let mut reply =
                             format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len())

@@ -240,8 +240,8 @@ fn a_root_has_to_be_signed_by_the_old_and_the_new_keys() {
 /// Keys and threshold of one root, those of the next, who signs, and whether that is enough.
 #[test]
 fn thresholds_of_root_rotations() {
-    let cases: &[(&[u8], u64, &[u8], u64, &[u8], bool)] = &[
-        (&[30, 40, 41], 2, &[30, 40, 41], 2, &[30, 40], true),
+    let cases = [
+        (&[30, 40, 41][..], 2, &[30, 40, 41][..], 2, &[30, 40][..], true),
         (&[30, 40, 41], 2, &[30, 40, 41], 2, &[40, 41], true),
         (&[30, 40, 41], 2, &[30, 40, 41], 2, &[30], false),
         (&[30, 40], 2, &[42, 43], 2, &[30, 40, 42, 43], true),
@@ -254,19 +254,19 @@ fn thresholds_of_root_rotations() {
         (&[30], 1, &[30, 40, 41], 3, &[30, 40], false),
         (&[30], 1, &[30], 1, &[30, 30], false),
     ];
-    for (number, (old, old_threshold, new, new_threshold, signers, ok)) in cases.iter().enumerate() {
+    for (number, (old, old_threshold, new, new_threshold, signers, ok)) in cases.into_iter().enumerate() {
         let mut simulator = Simulator::new();
         simulator.rekey("root", old);
-        simulator.root["roles"]["root"]["threshold"] = (*old_threshold).into();
+        simulator.root["roles"]["root"]["threshold"] = Value::from(old_threshold);
         simulator.signers.insert("root".to_owned(), old.to_vec());
         simulator.publish_root();
         let client = simulator.client();
         good(&client);
         simulator.rekey("root", new);
-        simulator.root["roles"]["root"]["threshold"] = (*new_threshold).into();
+        simulator.root["roles"]["root"]["threshold"] = Value::from(new_threshold);
         simulator.signers.insert("root".to_owned(), signers.to_vec());
         simulator.next_root();
-        assert_eq!(client.refresh().is_ok(), *ok, "case {number}");
+        assert_eq!(client.refresh().is_ok(), ok, "case {number}");
     }
 }
 

@@ -371,11 +371,7 @@ impl User {
         fn search(folder: &Path, bytes: &[u8]) -> bool {
             std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).any(|entry| {
                 let path = entry.path();
-                if path.is_dir() {
-                    search(&path, bytes)
-                } else {
-                    std::fs::read(&path).is_ok_and(|found| found == bytes)
-                }
+                if path.is_dir() { search(&path, bytes) } else { fs_err::read(&path).is_ok_and(|found| found == bytes) }
             })
         }
         search(self.home.path(), bytes)

@@ -76,25 +76,13 @@ pub enum Error {
         /// what may be done about it
         hint: Option<&'static str>,
     },
-    /// the registry's own pages about a version contradict each other
-    #[error("`{rule}` {version} of the registry `{registry}` is not consistent: {why}")]
-    Inconsistent {
-        /// which registry
-        registry: String,
-        /// rule
-        rule: RuleName,
-        /// version
-        version: semver::Version,
-        /// what does not fit
-        why: String,
-    },
     /// a component that nothing vouches for
     #[error("`{rule}` {version} cannot be used: {why}")]
     Unproven {
         /// rule
-        rule: RuleName,
+        rule: String,
         /// version
-        version: semver::Version,
+        version: String,
         /// what is missing
         why: String,
     },
@@ -127,7 +115,6 @@ impl Hint for Error {
                 Some(format!("Did you mean {}? Nothing is chosen for you", near.join(", ")))
             }
             Self::NoVersion { hint, .. } => hint.map(str::to_owned),
-            Self::Inconsistent { .. } => Some("Tell its publisher; another version may be whole".to_owned()),
             Self::Unproven { .. } => Some("Install it again with `delegate-doctor rules install`".to_owned()),
             Self::OlderThanLock { .. } => {
                 Some("Somebody serves an old registry, or the mirror lags behind; try another one".to_owned())
@@ -459,7 +446,7 @@ impl Registry {
     /// When a file is missing or damaged, or the pinned root does not vouch for the component.
     pub fn replay(&self, store: &Store, record: &Record) -> Result<Vec<u8>, Error> {
         let unproven =
-            |why: String| Error::Unproven { rule: record.rule.clone(), version: record.version.clone(), why };
+            |why: String| Error::Unproven { rule: record.rule.to_string(), version: record.version.to_string(), why };
         let blob = |what: &str, sha256: &str| -> Result<Vec<u8>, Error> {
             store.get(sha256)?.ok_or_else(|| unproven(format!("its {what} is missing or damaged in the store")))
         };
@@ -859,7 +846,7 @@ impl View {
 }
 
 /// Where a version's pages contradict each other, if they do.
-pub fn contradiction(component: &Signed, manifest: &Signed, record: &RuleRecord) -> Option<String> {
+fn contradiction(component: &Signed, manifest: &Signed, record: &RuleRecord) -> Option<String> {
     if record.version != component.target.version {
         return Some(format!("it calls itself version {}", record.version));
     }

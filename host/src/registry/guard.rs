@@ -81,18 +81,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         let place = folder.path().join("deep/state");
         let counter = folder.path().join("counter");
-        std::fs::write(&counter, "0").expect("counter");
+        fs::write(&counter, "0").expect("counter");
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20 {
                         let _guard = Guard::wait(&place).expect("lock");
-                        let count: u32 = std::fs::read_to_string(&counter).expect("read").parse().expect("number");
-                        std::fs::write(&counter, (count + 1).to_string()).expect("write");
+                        let count: u32 = fs::read_to_string(&counter).expect("read").parse().expect("number");
+                        fs::write(&counter, (count + 1).to_string()).expect("write");
                     }
                 });
             }
         });
-        assert_eq!(std::fs::read_to_string(&counter).expect("read"), "80", "nobody was in between");
+        assert_eq!(fs::read_to_string(&counter).expect("read"), "80", "nobody was in between");
     }
 }

@@ -56,7 +56,7 @@ pub enum Error {
     #[error("`{rule}` is wanted from two registries: `{first}` and `{second}`")]
     TwoRegistries {
         /// rule
-        rule: RuleName,
+        rule: String,
         /// one
         first: String,
         /// the other
@@ -71,12 +71,10 @@ pub enum Error {
         why: String,
     },
     /// what the lock names is not what the registry has
-    #[error("`{rule}` {version} of the registry `{registry}` has SHA-256 {found}, and the lockfile says {locked}")]
+    #[error("{release} of the registry `{registry}` has SHA-256 {found}, and the lockfile says {locked}")]
     OtherBytes {
-        /// rule
-        rule: RuleName,
-        /// version
-        version: semver::Version,
+        /// rule and version
+        release: String,
         /// registry
         registry: String,
         /// hash in the registry
@@ -88,9 +86,9 @@ pub enum Error {
     #[error("The lockfile names `{rule}` {version}, and the registry `{registry}` has no such version")]
     NoLockedVersion {
         /// rule
-        rule: RuleName,
+        rule: String,
         /// version
-        version: semver::Version,
+        version: String,
         /// registry
         registry: String,
     },
@@ -98,9 +96,9 @@ pub enum Error {
     #[error("`{rule}` {version} must not be used: {why}")]
     Withdrawn {
         /// rule
-        rule: RuleName,
+        rule: String,
         /// version
-        version: semver::Version,
+        version: String,
         /// reason
         why: String,
     },
@@ -108,9 +106,9 @@ pub enum Error {
     #[error("`{rule}` {version} is in the lockfile `{lock}` and not installed on this machine")]
     NotInstalled {
         /// rule
-        rule: RuleName,
+        rule: String,
         /// version
-        version: semver::Version,
+        version: String,
         /// the lockfile
         lock: PathBuf,
     },
@@ -118,7 +116,7 @@ pub enum Error {
     #[error("The rule `{rule}` is not installed {place}")]
     NotThere {
         /// as typed
-        rule: RuleName,
+        rule: String,
         /// where
         place: String,
     },
@@ -412,19 +410,19 @@ pub enum Applied {
 /// # Errors
 /// When a registry cannot be used, or a wish cannot be met.
 pub fn plan(session: &mut Session, base: Present, wanted: Wanted, moves: &Moves) -> Result<Plan, Error> {
-    let old = base.lock.clone().unwrap_or_else(Lock::new);
+    let old = base.lock.clone().unwrap_or_default();
     let mut steps: Vec<Step> = Vec::new();
     for (key, wish) in &wanted.rules {
         let registry = key.registry.clone().unwrap_or_else(|| BUNDLED.to_owned());
         if let Some(other) = steps.iter().find(|step| step.key.rule == key.rule) {
             let (first, second) = (other.registry.clone(), registry);
-            return Err(Error::TwoRegistries { rule: key.rule.clone(), first, second });
+            return Err(Error::TwoRegistries { rule: key.rule.to_string(), first, second });
         }
         steps.push(step(session, key, wish, &registry, &old, moves)?);
     }
     let removed =
         old.rules.iter().filter(|rule| !steps.iter().any(|step| step.key.rule == rule.name)).cloned().collect();
-    let mut lock = Lock::new();
+    let mut lock = Lock::default();
     for step in &steps {
         lock.rules.push(step.new.clone());
         if lock.registry(&step.registry).is_none() {
@@ -579,15 +577,15 @@ fn find_locked(
     let view = session.view(&locked.registry)?;
     let found = view.releases(&locked.name)?.into_iter().find(|release| release.version == locked.version);
     let release = found.ok_or_else(|| Error::NoLockedVersion {
-        rule: locked.name.clone(),
-        version: locked.version.clone(),
+        rule: locked.name.to_string(),
+        version: locked.version.to_string(),
         registry: locked.registry.clone(),
     })?;
-    let withdrawn = |why: String| Error::Withdrawn { rule: locked.name.clone(), version: locked.version.clone(), why };
+    let withdrawn =
+        |why: String| Error::Withdrawn { rule: locked.name.to_string(), version: locked.version.to_string(), why };
     if release.component.sha256 != locked.sha256 {
         return Err(Error::OtherBytes {
-            rule: locked.name.clone(),
-            version: locked.version.clone(),
+            release: format!("`{}` {}", locked.name, locked.version),
             registry: locked.registry.clone(),
             found: release.component.sha256,
             locked: locked.sha256.clone(),
@@ -713,8 +711,11 @@ pub struct Loaded {
 /// # Errors
 /// When it is not on this machine, or not believed.
 pub fn load(session: &mut Session, locked: &LockedRule, lock: &Path) -> Result<Loaded, Error> {
-    let not_installed =
-        || Error::NotInstalled { rule: locked.name.clone(), version: locked.version.clone(), lock: lock.to_path_buf() };
+    let not_installed = || Error::NotInstalled {
+        rule: locked.name.to_string(),
+        version: locked.version.to_string(),
+        lock: lock.to_path_buf(),
+    };
     let store = session.store();
     let bytes = if locked.registry == BUNDLED {
         let view = session.view(BUNDLED)?;
@@ -794,7 +795,7 @@ pub fn effective(session: &mut Session, project: Option<&Scope>, locked: bool) -
     }
     let scope = Scope::of_user(session.places());
     let present = Present::read(&scope)?;
-    let installed = of_lock(session, &scope, &present.lock.unwrap_or_else(Lock::new))?;
+    let installed = of_lock(session, &scope, &present.lock.unwrap_or_default())?;
     let names = bundled_names(session)?;
     let mut all = Vec::new();
     for component in bundled()? {

@@ -115,7 +115,7 @@ pub struct LockedRule {
 }
 
 /// A lockfile.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
     version: u32,
@@ -127,12 +127,14 @@ pub struct Lock {
     pub rules: Vec<LockedRule>,
 }
 
-impl Lock {
+impl Default for Lock {
     /// One without rules.
-    pub fn new() -> Self {
-        Self { version: VERSION, ..Self::default() }
+    fn default() -> Self {
+        Self { version: VERSION, registries: Vec::new(), rules: Vec::new() }
     }
+}
 
+impl Lock {
     /// Reads the lockfile in `folder`; none when there is none.
     ///
     /// # Errors
@@ -255,9 +257,9 @@ mod tests {
 
     #[test]
     fn the_same_rules_give_the_same_bytes_in_whatever_order() {
-        let mut lock = Lock::new();
-        lock.registries = vec![registry("unused"), registry("community")];
-        lock.rules = vec![rule("bolt/x-rule", "community"), rule("acme/fix-boot", "community")];
+        let registries = vec![registry("unused"), registry("community")];
+        let rules = vec![rule("bolt/x-rule", "community"), rule("acme/fix-boot", "community")];
+        let lock = Lock { registries, rules, ..Lock::default() };
         let mut other = lock.clone();
         other.registries.reverse();
         other.rules.reverse();
@@ -272,9 +274,8 @@ mod tests {
 
     #[test]
     fn a_lockfile_that_says_two_things_is_refused() {
-        let mut lock = Lock::new();
-        lock.registries = vec![registry("community")];
-        lock.rules = vec![rule("acme/fix-boot", "community")];
+        let (registries, rules) = (vec![registry("community")], vec![rule("acme/fix-boot", "community")]);
+        let lock = Lock { registries, rules, ..Lock::default() };
         let text = lock.to_text().expect("text");
         let twice = format!("{text}{}", &text[text.find("[[rule]]").expect("rule")..]);
         for (text, why) in [

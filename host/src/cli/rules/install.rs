@@ -185,7 +185,7 @@ pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Fail
 fn is_wanted(scope: &Scope, wanted: &Wanted, rule: &RuleName) -> Result<Key, Failure> {
     match wanted.find(rule) {
         Some((key, _)) => Ok(key.clone()),
-        None => Err(Error::NotThere { rule: rule.clone(), place: scope.told() }.into()),
+        None => Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into()),
     }
 }
 
@@ -217,7 +217,7 @@ pub(super) fn remove(arguments: &Remove, context: &Context) -> Result<Exit, Fail
             }
             let bundled = install::bundled_names(session)?.into_values().any(|release| release.rule == *rule);
             if scope.is_project || !bundled || wanted.without.contains(rule) {
-                return Err(Error::NotThere { rule: rule.clone(), place: scope.told() }.into());
+                return Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into());
             }
             wanted.without.push(rule.clone());
             wanted.without.sort();

@@ -10,7 +10,7 @@ use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
 use crate::registry::client::Policy;
 use crate::registry::install::{self, Error, Present};
-use crate::registry::lockfile::{self, Lock};
+use crate::registry::lockfile;
 
 /// Show rules for which there is a newer version
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, 
     let mut session = session(context, arguments.network.offline)?;
     let present = Present::read(&scope)?;
     let mut rows = Vec::new();
-    for locked in present.lock.unwrap_or_else(Lock::new).rules {
+    for locked in present.lock.unwrap_or_default().rules {
         let wish = present.wanted.find(&locked.name).map(|(_, wish)| wish);
         let policy = Policy { unreviewed: wish.is_some_and(|wish| wish.unreviewed), yanked: false };
         let versions = wish.map(|wish| wish.versions.clone());
@@ -128,7 +128,7 @@ pub(super) struct Verify {
 pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
     let mut session = session(context, arguments.network.offline)?;
-    let lock = Present::read(&scope)?.lock.unwrap_or_else(Lock::new);
+    let lock = Present::read(&scope)?.lock.unwrap_or_default();
     let path = scope.folder.join(lockfile::FILE_NAME);
     let (mut text, mut bad) = (String::new(), 0);
     for locked in &lock.rules {
@@ -141,7 +141,11 @@ pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Fail
             match withdrawn(&mut session, locked) {
                 Ok(None) => {}
                 Ok(Some(why)) => {
-                    told = Err(Error::Withdrawn { rule: locked.name.clone(), version: locked.version.clone(), why });
+                    told = Err(Error::Withdrawn {
+                        rule: locked.name.to_string(),
+                        version: locked.version.to_string(),
+                        why,
+                    });
                 }
                 Err(error) if arguments.strict => told = Err(error),
                 Err(error) => {

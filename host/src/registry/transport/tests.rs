@@ -45,8 +45,8 @@ fn a_folder_gives_regular_files_below_it_and_nothing_else() {
     let (folder, source) = folder();
     let path = folder.path();
     std::fs::create_dir(path.join("metadata")).expect("folder");
-    std::fs::write(path.join("metadata/a.json"), b"1234").expect("file");
-    std::fs::write(path.join("secret"), b"x").expect("file");
+    fs_err::write(path.join("metadata/a.json"), b"1234").expect("file");
+    fs_err::write(path.join("secret"), b"x").expect("file");
     symlink("/etc/passwd", path.join("metadata/link")).expect("link");
     symlink("/etc", path.join("etc")).expect("link");
     symlink("/dev/zero", path.join("metadata/zero")).expect("link");
