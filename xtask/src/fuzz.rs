@@ -1,35 +1,71 @@
 //! Short runs of the fuzz targets: `cargo xtask fuzz`.
 //!
 //! The targets are built as `cargo fuzz` builds them without a sanitizer, with flags that a stable compiler
-//! knows. What a run finds worth keeping stays in `fuzz/corpus/`, what breaks a promise in `fuzz/artifacts/`;
-//! the latter belongs into `tests/hostile/inputs/` once it is mended.
+//! knows. Only this repository's code is watched: dependencies are those of the other builds. What a run finds
+//! worth keeping stays in `fuzz/corpus/`, what breaks a promise in `fuzz/artifacts/`; the latter belongs into
+//! `tests/hostile/inputs/` once it is mended.
 
-use std::process::Command;
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
 
 use hostile_rules::fuzz::TARGETS;
 
 use crate::workspace::{Result, cargo, root, run};
 
-const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
+/// Flags that make the compiler note which branches are taken, as libFuzzer reads them.
+const COVERAGE: [&str; 8] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+    "-Cdebug-assertions=yes",
+    "-Coverflow-checks=yes",
+];
+/// Crates that are watched.
+const WATCHED: [&str; 3] = ["delegate_doctor", "hostile_rules", "rule_sdk"];
+/// Set where this program stands in front of the compiler.
+const WRAPPING: &str = "DELEGATE_DOCTOR_FUZZ_BUILD";
 /// Memory that a target may take, in MiB.
 const MEMORY: u32 = 4_096;
 /// Seconds that one input may take.
 const PATIENCE: u32 = 60;
 
+/// The compiler's exit code, when this program was called in its place: `xtask rustc …`.
+pub(crate) fn as_compiler() -> Option<ExitCode> {
+    std::env::var_os(WRAPPING)?;
+    let mut arguments = std::env::args_os().skip(1);
+    let compiler = arguments.next()?;
+    let arguments: Vec<OsString> = arguments.collect();
+    let is_watched = arguments.iter().skip_while(|argument| *argument != "--crate-name").nth(1).is_some_and(|name| {
+        WATCHED.iter().any(|watched| name == *watched) || TARGETS.iter().any(|target| name == target.name)
+    });
+    let flags: &[&str] = if is_watched { &COVERAGE } else { &[] };
+    match Command::new(compiler).args(arguments).args(flags).status() {
+        Ok(status) if status.success() => Some(ExitCode::SUCCESS),
+        _ => Some(ExitCode::FAILURE),
+    }
+}
+
 /// Runs each target for some seconds.
 pub(crate) fn fuzz(seconds: u32, only: Option<&str>) -> Result {
     let folder = root().join("fuzz");
-    let triple = host_triple()?;
-    run(cargo().current_dir(&folder).args(["build", "--release", "--target", &triple]).env("RUSTFLAGS", COVERAGE))?;
+    let built = root().join("target");
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    run(cargo()
+        .current_dir(&folder)
+        .args(["build", "--bins"])
+        .env("CARGO_TARGET_DIR", &built)
+        .env("RUSTC_WRAPPER", this)
+        .env(WRAPPING, "1"))?;
     for target in TARGETS.iter().filter(|target| only.is_none_or(|only| only == target.name)) {
         let corpus = folder.join("corpus").join(target.name);
         let artifacts = folder.join("artifacts").join(target.name);
         for folder in [&corpus, &artifacts] {
             fs_err::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
-        run(Command::new(folder.join("target").join(&triple).join("release").join(target.name))
+        run(Command::new(built.join("debug").join(target.name))
             .current_dir(&folder)
             .arg(&corpus)
             .arg(root().join("tests/hostile/inputs").join(target.name))
@@ -39,15 +75,4 @@ pub(crate) fn fuzz(seconds: u32, only: Option<&str>) -> Result {
         .map_err(|error| format!("target `{}`: {error}; see fuzz/artifacts/", target.name))?;
     }
     Ok(())
-}
-
-/// Build scripts and procedural macros are not instrumented when a target triple is named.
-fn host_triple() -> Result<String> {
-    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-        .arg("-vV")
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let triple = text.lines().find_map(|line| line.strip_prefix("host: "));
-    triple.map(str::to_owned).ok_or_else(|| "rustc does not say which machine this is".to_owned())
 }

@@ -94,6 +94,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == compile::SUBCOMMAND) {
         return compile::child_main();
     }
+    if let Some(code) = fuzz::as_compiler() {
+        return code;
+    }
     let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
         Chore::Registry => rules::command(false, false),
