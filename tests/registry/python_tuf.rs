@@ -1,5 +1,6 @@
-//! Registries held against python-tuf, an implementation that shares nothing with this one: what our writer
-//! writes at random it reads, to the last file, and what was tampered with it refuses.
+//! Registries held against python-tuf, an implementation that shares nothing with this one, both ways: what our
+//! writer writes at random it reads, to the last file; what it writes at random our reader reads; and what was
+//! tampered with both refuse.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,6 +11,7 @@ use dd_tests::workspace;
 use delegate_doctor::registry::key::SigningKey;
 use delegate_doctor::registry::layout;
 use delegate_doctor::registry::name::{RuleName, Target, TargetKind};
+use delegate_doctor::registry::verify::{Chain, Review};
 use delegate_doctor::registry::writer::{Keys, NewTarget, Repository, Signers};
 use serde_json::{Value, json};
 
@@ -185,6 +187,66 @@ fn python_tuf_finds_what_our_writer_published_and_nothing_else() {
     }
 }
 
+/// What our reader finds in a folder: every file that is countersigned and has the bytes that were signed.
+fn ours(registry: &Path) -> Result<BTreeMap<String, String>, String> {
+    let now = jiff::Timestamp::now();
+    let read = |path: String| fs_err::read(registry.join(path)).map_err(|error| error.to_string());
+    let document = |version: u64, role: &str| read(layout::metadata_path(version, role));
+    let told = |error: delegate_doctor::registry::verify::Refused| error.to_string();
+    let mut chain = Chain::begin("test", &document(1, "root")?).map_err(told)?;
+    while registry.join(layout::metadata_path(chain.root_version() + 1, "root")).exists() {
+        let next = document(chain.root_version() + 1, "root")?;
+        chain.next_root(&next).map_err(told)?;
+    }
+    chain.check_root_expired(now).map_err(told)?;
+    let stamp = chain.timestamp(&read(layout::timestamp_path())?, now).map_err(told)?;
+    chain.snapshot(&document(stamp.snapshot, "snapshot")?, now).map_err(told)?;
+    let listed = chain.listed();
+    let version = |role: &str| listed.get(role).copied();
+    chain.targets(&document(version("targets").unwrap_or(0), "targets")?, now).map_err(told)?;
+    chain.role("reviewed", &document(version("reviewed").unwrap_or(0), "reviewed")?, now).map_err(told)?;
+    let mut found = BTreeMap::new();
+    for publisher in chain.publishers() {
+        let Some(version) = version(&publisher.name) else { continue };
+        chain.role(&publisher.name, &document(version, &publisher.name)?, now).map_err(told)?;
+        for signed in chain.all_signed(&publisher.name).map_err(told)? {
+            if signed.review != Review::Reviewed {
+                return Err(format!("{} is not reviewed", signed.target));
+            }
+            let bytes = read(layout::target_path(&signed.target, &signed.sha256))?;
+            chain.check_bytes(&signed, &bytes).map_err(told)?;
+            found.insert(signed.target.to_string(), signed.sha256);
+        }
+    }
+    Ok(found)
+}
+
+#[test]
+fn our_reader_finds_what_python_tuf_published_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let places: Vec<PathBuf> = (1..=40).map(|seed| folder.path().join(format!("registry-{seed}"))).collect();
+    let questions: Vec<Value> =
+        places.iter().enumerate().map(|(seed, place)| json!({ "registry": place, "seed": seed })).collect();
+    let mut files = 0;
+    for (answer, place) in ask("write_with_tuf.py", &questions).iter().zip(&places) {
+        let listed: BTreeMap<String, String> =
+            serde_json::from_value(answer["targets"].clone()).expect("paths and hashes");
+        files += listed.len();
+        let found = ours(place).unwrap_or_else(|error| panic!("{}: {error}", place.display()));
+        assert_eq!(found, listed, "{}", place.display());
+    }
+    assert!(files > 100, "the dice make something: {files}");
+}
+
+#[test]
+fn our_reader_finds_what_our_writer_published_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    for seed in 101..=124 {
+        let (registry, listed) = random(folder.path(), seed);
+        assert_eq!(ours(registry.folder()).as_ref(), Ok(&listed), "{}", registry.folder().display());
+    }
+}
+
 fn copied(from: &Path, to: &Path) {
     for entry in fs_err::read_dir(from).expect("list") {
         let path = entry.expect("entry").path();
@@ -210,7 +272,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn python_tuf_refuses_a_registry_in_which_a_byte_was_changed() {
+fn both_refuse_a_registry_in_which_a_byte_was_changed() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let (registry, listed) = (1..)
         .map(|seed| random(folder.path(), seed))
@@ -254,7 +316,8 @@ fn python_tuf_refuses_a_registry_in_which_a_byte_was_changed() {
     }
     assert!(cases.len() > 20, "{}", cases.len());
     let questions: Vec<Value> = cases.iter().map(|(_, place)| json!({ "registry": place, "targets": names })).collect();
-    for (answer, (case, _)) in ask("read_with_tuf.py", &questions).iter().zip(&cases) {
+    for (answer, (case, place)) in ask("read_with_tuf.py", &questions).iter().zip(&cases) {
+        assert!(ours(place).is_err(), "{case} was not noticed by our reader");
         let whole = answer["found"].as_object().is_some_and(|found| {
             listed.iter().all(|(name, sha256)| found.get(name).and_then(Value::as_str) == Some(sha256))
         });
