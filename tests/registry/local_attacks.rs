@@ -314,3 +314,22 @@ fn the_same_wishes_give_the_same_lockfile_everywhere() {
     assert_eq!(third.load().expect("loaded"), one.load().expect("loaded"));
     assert_eq!(bytes(&third), bytes(&one));
 }
+
+#[test]
+fn root_takes_no_rules_from_folders_that_others_can_change() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let world = World::new();
+    let user = world.user();
+    user.install("acme/fix-boot").expect("installed");
+    let rules = user.places().rules;
+    let open = |mode| fs_err::set_permissions(&rules, std::fs::Permissions::from_mode(mode)).expect("mode");
+    open(0o777);
+    let session = Session::new(user.places(), Manner::default(), noon(), &[]);
+    let error = session.expect_err("exposed").to_string();
+    assert!(error.starts_with("As root, rules are taken only from folders that nobody else can change"), "{error}");
+    open(0o755);
+    assert_eq!(loaded(&user).as_deref(), Ok("acme/fix-boot 1.0.0"));
+}

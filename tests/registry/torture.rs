@@ -90,7 +90,7 @@ fn fine(ran: &Ran) -> bool {
 fn eight_processes_at_once_leave_a_whole_lockfile() {
     let (_world, sandbox) = prepared();
     let mut chance = Chance(0x5eed);
-    for _ in 0..rounds(4) {
+    for _ in 0..rounds(25) {
         let children: Vec<Child> = (0..8).map(|_| start(&sandbox, chance.next() >> 8)).collect();
         for child in children {
             let output = child.wait_with_output().expect("ends");
@@ -107,7 +107,7 @@ fn killed_processes_leave_nothing_half_done_and_can_be_repeated() {
     let (_world, sandbox) = prepared();
     let mut chance = Chance(0xfeed);
     let mut killed = 0;
-    for round in 0..rounds(24) {
+    for round in 0..rounds(80) {
         let number = chance.next() >> 8;
         let mut children: Vec<Child> = (0..2).map(|other| start(&sandbox, number + other)).collect();
         std::thread::sleep(Duration::from_millis(chance.next() % 60));

@@ -6,6 +6,7 @@ mod bench_engine;
 mod bench_languages;
 mod bench_models;
 mod bench_overhead;
+mod bench_registry;
 mod c_bindings;
 mod docs;
 mod fuzz;
@@ -87,6 +88,8 @@ enum Bench {
     Languages,
     /// What the tool costs beside export, lowering and runs
     Overhead,
+    /// What registries of several sizes cost their users
+    Registry,
 }
 
 fn main() -> ExitCode {
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Engine { nodes: Some(nodes) }) => bench_engine::rounds_of(nodes).map_err(Into::into),
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
+        Chore::Bench(Bench::Registry) => bench_registry::bench(),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {

@@ -120,6 +120,9 @@ pub enum Error {
         /// where
         place: String,
     },
+    /// as root, a folder that others can change
+    #[error("As root, rules are taken only from folders that nobody else can change, and `{0}` is none")]
+    Exposed(PathBuf),
     /// the rules that the binary carries
     #[error(transparent)]
     Bundled(#[from] super::Error),
@@ -158,6 +161,10 @@ impl Hint for Error {
             ),
             Self::NotInstalled { .. } => Some("Install it with `delegate-doctor rules install --locked`".to_owned()),
             Self::NotThere { .. } => Some("`delegate-doctor rules list` shows what is installed".to_owned()),
+            Self::Exposed(folder) => Some(format!(
+                "Give it to root alone with `chown -R root: {0} && chmod -R go-w {0}`, or set `DELEGATE_DOCTOR_HOME`",
+                folder.display()
+            )),
             Self::Bundled(error) => error.hint(),
             Self::Io(error) => error.hint(),
         }
@@ -219,6 +226,12 @@ impl Session {
     /// # Errors
     /// When the user's registries cannot be read.
     pub fn new(places: Places, manner: Manner, clock: Timestamp, embedded: EmbeddedFiles) -> Result<Self, Error> {
+        if rustix::process::geteuid().is_root() {
+            [places.trust.parent(), Some(&places.state), Some(&places.rules)]
+                .into_iter()
+                .flatten()
+                .try_for_each(owned)?;
+        }
         let trust = places.read_trust()?;
         Ok(Self { places, trust, manner, clock, embedded, views: BTreeMap::new(), warnings: Vec::new() })
     }
@@ -310,6 +323,16 @@ impl Session {
             return Acquaintance::Trusted;
         }
         self.trust.acquaintance(&registry.pin().id(), publisher)
+    }
+}
+
+/// Checks that a folder, when there is one, belongs to root and nobody else can write to it.
+fn owned(folder: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::MetadataExt as _;
+    match std::fs::symlink_metadata(folder) {
+        Ok(found) if found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0 => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        _ => Err(Error::Exposed(folder.to_path_buf())),
     }
 }
 
