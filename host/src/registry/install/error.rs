@@ -1,0 +1,152 @@
+//! Why rules cannot be installed.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::hint::Hint;
+use crate::registry::{client, lockfile, trust, wanted};
+
+/// Why rules cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// a registry cannot be used
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    /// the user's registries
+    #[error(transparent)]
+    Trust(#[from] trust::Error),
+    /// the lockfile
+    #[error(transparent)]
+    Lock(#[from] lockfile::Error),
+    /// the wanted rules
+    #[error(transparent)]
+    Wanted(#[from] wanted::Error),
+    /// `--locked`, and there is no lock
+    #[error("There is no lockfile in `{0}`, and `--locked` needs one")]
+    NoLock(PathBuf),
+    /// `--locked`, and the lock would change
+    #[error("The lockfile in `{folder}` would have to change, and `--locked` forbids it: {why}")]
+    LockWouldChange {
+        /// project
+        folder: PathBuf,
+        /// which rule
+        why: String,
+    },
+    /// two wishes for one rule
+    #[error("`{rule}` is wanted from two registries: `{first}` and `{second}`")]
+    TwoRegistries {
+        /// rule
+        rule: String,
+        /// one
+        first: String,
+        /// the other
+        second: String,
+    },
+    /// the lock's registry is another one than the user's
+    #[error("The lockfile and this machine mean different registries by `{name}`: {why}")]
+    Confused {
+        /// name of both
+        name: String,
+        /// what differs
+        why: String,
+    },
+    /// what the lock names is not what the registry has
+    #[error("{release} of the registry `{registry}` has SHA-256 {found}, and the lockfile says {locked}")]
+    OtherBytes {
+        /// rule and version
+        release: String,
+        /// registry
+        registry: String,
+        /// hash in the registry
+        found: String,
+        /// hash in the lock
+        locked: String,
+    },
+    /// the lock names a version that does not exist
+    #[error("The lockfile names `{rule}` {version}, and the registry `{registry}` has no such version")]
+    NoLockedVersion {
+        /// rule
+        rule: String,
+        /// version
+        version: String,
+        /// registry
+        registry: String,
+    },
+    /// a rule of the lock that was withdrawn
+    #[error("`{rule}` {version} must not be used: {why}")]
+    Withdrawn {
+        /// rule
+        rule: String,
+        /// version
+        version: String,
+        /// reason
+        why: String,
+    },
+    /// a rule of the lock that is not on this machine
+    #[error("`{rule}` {version} is in the lockfile `{lock}` and not installed on this machine")]
+    NotInstalled {
+        /// rule
+        rule: String,
+        /// version
+        version: String,
+        /// the lockfile
+        lock: PathBuf,
+    },
+    /// nothing of this name
+    #[error("The rule `{rule}` is not installed {place}")]
+    NotThere {
+        /// as typed
+        rule: String,
+        /// where
+        place: String,
+    },
+    /// as root, a folder that others can change
+    #[error("As root, rules are taken only from folders that nobody else can change, and `{0}` is none")]
+    Exposed(PathBuf),
+    /// the rules that the binary carries
+    #[error(transparent)]
+    Bundled(#[from] crate::registry::Error),
+    /// file trouble
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Client(error) => error.hint(),
+            Self::Trust(error) => error.hint(),
+            Self::Lock(error) => error.hint(),
+            Self::Wanted(error) => error.hint(),
+            Self::NoLock(_) => Some("Make one with `delegate-doctor rules install`, and commit it".to_owned()),
+            Self::LockWouldChange { .. } => {
+                Some("Run `delegate-doctor rules install` without `--locked`, and commit the lockfile".to_owned())
+            }
+            Self::TwoRegistries { .. } => Some("Remove one of them from `dd-rules.toml`".to_owned()),
+            Self::Confused { name, .. } => Some(format!(
+                "Look at both with `delegate-doctor registry list` and in the lockfile. When the project is right, \
+                 run `delegate-doctor registry remove {name}` and install again"
+            )),
+            Self::OtherBytes { .. } => {
+                Some("A published version never changes: trust neither until you know why they differ".to_owned())
+            }
+            Self::Withdrawn { .. } => Some(
+                "Run `delegate-doctor rules update`; for a version that its publisher took back, `--allow-yanked` \
+                 takes it all the same"
+                    .to_owned(),
+            ),
+            Self::NoLockedVersion { .. } => Some(
+                "Take another version with `delegate-doctor rules update`, or the lockfile from version control"
+                    .to_owned(),
+            ),
+            Self::NotInstalled { .. } => Some("Install it with `delegate-doctor rules install --locked`".to_owned()),
+            Self::NotThere { .. } => Some("`delegate-doctor rules list` shows what is installed".to_owned()),
+            Self::Exposed(folder) => Some(format!(
+                "Give it to root alone with `chown -R root: {0} && chmod -R go-w {0}`, or set `DELEGATE_DOCTOR_HOME`",
+                folder.display()
+            )),
+            Self::Bundled(error) => error.hint(),
+            Self::Io(error) => error.hint(),
+        }
+    }
+}
