@@ -11,7 +11,8 @@ use fs_err as fs;
 
 use super::gate::{self, Load, Verdict};
 use super::key::SigningKey;
-use super::metadata::Yanked;
+use super::layout;
+use super::metadata::{Envelope, Targets, Yanked};
 use super::name::{RuleName, TargetKind};
 use super::pack::{self, Package};
 use super::writer::{self, Repository};
@@ -87,6 +88,20 @@ pub fn sign(
         return Err(writer::Error::Published(there.target.to_string()).into());
     }
     Ok(registry.proposing(out).publish(publisher, &targets, keys)?)
+}
+
+/// Adds signatures to what [`sign`] wrote into a folder, for a publisher of whom several keys have to sign.
+///
+/// # Errors
+/// When the folder holds no document of the publisher, or a key is not the publisher's.
+pub fn countersign(proposal: &Path, registry: &Repository, publisher: &str, keys: &[&SigningKey]) -> Result<(), Error> {
+    let version = registry.newest(publisher)?.unwrap_or(0) + 1;
+    let path = layout::metadata_path(version, publisher);
+    let bytes = files::read_regular(&proposal.join(&path), layout::MOST_ROLE_BYTES)?;
+    let mut envelope: Envelope<Targets> = registry.parse(&format!("`{path}`"), &bytes)?;
+    registry.allowed(publisher, keys)?;
+    registry.sign_all(&mut envelope, keys)?;
+    Ok(registry.proposing(proposal).write(&path, &registry.bytes(&envelope)?)?)
 }
 
 /// Takes a version back: writes the publisher's next document into `out`.

@@ -13,13 +13,14 @@ use crate::registry::publish;
 #[command(
     long_about = "Sign a package for a registry.\n\n\
         Reads what the publisher has published there, adds the version, and writes the publisher's next document and \
-        the files into a folder. Nothing in the registry changes; `rules publish` lays the folder in.",
+        the files into a folder. Nothing in the registry changes; `rules publish` lays the folder in. Where several \
+        keys of a publisher have to sign, their holders sign the folder one after the other.",
     after_help = "\
 Examples:
   delegate-doctor rules sign my-rule-1.0.0-package --registry ../registry --publisher acme"
 )]
 pub(super) struct Arguments {
-    /// Folder of the package
+    /// Folder of the package, or of what `rules sign` wrote, to add a signature
     #[arg(value_name = "PACKAGE")]
     package: PathBuf,
     /// Folder of the registry
@@ -36,8 +37,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let package = Package::read(&arguments.package)?;
     let registry = registry(&arguments.registry)?;
+    if arguments.package.join("metadata").is_dir() {
+        let keys = arguments.key.open(Some(&arguments.publisher), context)?;
+        publish::countersign(&arguments.package, &registry, &arguments.publisher, &keys.iter().collect::<Vec<_>>())?;
+        context.printer.note(&format!("Added a signature to `{}`", arguments.package.display()));
+        return Ok(Exit::Answered);
+    }
+    let package = Package::read(&arguments.package)?;
     let out = arguments.out.clone().unwrap_or_else(|| {
         let mut name = arguments.package.clone().into_os_string();
         name.push(".signed");

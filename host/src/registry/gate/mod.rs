@@ -71,6 +71,7 @@ pub fn check(base: &Repository, changes: &[Change], load: Option<Load<'_>>) -> R
         load,
         changes: changes.iter().map(|change| (change.path.as_str(), change)).collect(),
         listed: BTreeSet::new(),
+        refused: false,
         root: None,
         top: None,
         verdict: Verdict::default(),
@@ -87,6 +88,8 @@ struct Gate<'a> {
     changes: BTreeMap<&'a str, &'a Change>,
     /// files below `targets/` that a document of the change lists
     listed: BTreeSet<String>,
+    /// a document that could have listed files was refused as a whole
+    refused: bool,
     /// a root of the change that is signed as it has to be
     root: Option<Root>,
     /// a top role of the change that is signed as it has to be
@@ -164,14 +167,14 @@ impl<'a> Gate<'a> {
                 "root" => self.root(new)?,
                 "targets" => self.targets(new)?,
                 layout::REVIEWED => self.reviewed(new, &documents)?,
-                _ => self.publisher(new)?,
+                _ => self.refused |= !self.publisher(new)?,
             }
         }
         let stray: Vec<String> = self
             .changes
             .values()
             .filter(|change| change.path.starts_with("targets/") && !self.listed.contains(&change.path))
-            .filter(|change| matches!(change.content, Content::File(_)) && !change.was_there)
+            .filter(|change| matches!(change.content, Content::File(_)) && !change.was_there && !self.refused)
             .map(|change| change.path.clone())
             .collect();
         for path in stray {

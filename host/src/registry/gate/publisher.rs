@@ -16,17 +16,18 @@ const MOST_DAYS: i64 = 365;
 const MOST_REASON: usize = 500;
 
 impl Gate<'_> {
-    pub(super) fn publisher(&mut self, new: &New<'_>) -> Result<(), writer::Error> {
+    /// False when the document is not even looked into.
+    pub(super) fn publisher(&mut self, new: &New<'_>) -> Result<bool, writer::Error> {
         let publisher = new.role.as_str();
         let top = self.top.as_ref().and_then(|top| top.delegations.as_ref());
         let comes_along = top.is_some_and(|top| top.roles.iter().any(|role| role.name == publisher));
         if !comes_along && !self.base.publishers()?.iter().any(|known| known == publisher) {
             self.say(&new.path, format!("the merged registry has no publisher `{publisher}`"));
-            return Ok(());
+            return Ok(false);
         }
-        let Some(envelope) = self.document::<Targets>(new, layout::MOST_ROLE_BYTES)? else { return Ok(()) };
+        let Some(envelope) = self.document::<Targets>(new, layout::MOST_ROLE_BYTES)? else { return Ok(false) };
         if !self.signed(new, &envelope)? {
-            return Ok(());
+            return Ok(false);
         }
         let document = envelope.signed;
         self.expiry(&new.path, document.expires, MOST_DAYS);
@@ -62,7 +63,7 @@ impl Gate<'_> {
         for ((rule, version), files) in versions {
             self.version(new, &rule, &version, &files, &mut owners)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Of a published record, only a yank may change, and only once.
