@@ -515,3 +515,44 @@ fn nothing_that_is_refused_reaches_the_users_folders() {
     user.install("acme/fix-boot").expect_err("refused");
     assert!(!user.has(forged), "the metadata is nowhere");
 }
+
+/// Whatever byte of the metadata differs: it is noticed, or it changes nothing.
+#[test]
+fn every_flipped_byte_and_every_cut_is_noticed() {
+    let world = World::new();
+    let files: Vec<String> = ["snapshot", "targets", "acme", "reviewed"].map(|role| world.newest(role)).to_vec();
+    let honest = world.user().install("acme/fix-boot");
+    assert_eq!(honest.as_deref(), Ok("acme/fix-boot 1.0.0"));
+    let (mut refused, mut same) = (0, 0);
+    for file in files.iter().map(String::as_str).chain(["metadata/timestamp.json", "metadata/1.root.json"]) {
+        let whole = world.read(file);
+        for position in (0..whole.len()).step_by(23) {
+            let mut damaged = whole.clone();
+            damaged[position] ^= 1 << (position % 7);
+            for damaged in [damaged, whole[..position].to_vec()] {
+                world.write(file, &damaged);
+                let user = User::of(delegate_doctor::registry::trust::Known {
+                    root: delegate_doctor::registry::trust::Pin {
+                        version: 1,
+                        sha256: delegate_doctor::files::sha256_hex(&world.read("metadata/1.root.json")),
+                    },
+                    ..world.known()
+                });
+                let result = user.install("acme/fix-boot");
+                match &result {
+                    Ok(_) => {
+                        assert_eq!(result, honest, "{file}, byte {position}");
+                        same += 1;
+                    }
+                    Err(error) => {
+                        assert!(!error.contains('\u{0}'), "{error:?}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        world.write(file, &whole);
+    }
+    // Two of three signatures of the root suffice, so one of them may be damaged.
+    assert!(refused > 500 && same < 40, "{refused} refused, {same} the same");
+}

@@ -28,14 +28,20 @@ fn print_of(seed: u8) -> String {
     key(seed).public().fingerprint()
 }
 
-/// Serves a folder on this machine; gives the URL and counts nothing.
-pub(crate) fn serve(folder: PathBuf) -> String {
+/// Serves a folder on this machine; gives the URL.
+fn serve(folder: PathBuf) -> String {
+    serve_late(folder, "nothing")
+}
+
+/// Serves a folder in which files whose path has `late` in it are missing the first time they are asked for.
+fn serve_late(folder: PathBuf, late: &'static str) -> String {
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let listener = TcpListener::bind("127.0.0.1:0").expect("port");
     let url = format!("http://{}/", listener.local_addr().expect("address"));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let folder = folder.clone();
+            let (folder, asked) = (folder.clone(), asked.clone());
             std::thread::spawn(move || {
                 let mut head = Vec::new();
                 let mut byte = [0];
@@ -44,15 +50,16 @@ pub(crate) fn serve(folder: PathBuf) -> String {
                 }
                 let head = String::from_utf8_lossy(&head).into_owned();
                 let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+                let too_early = path.contains(late) && asked.lock().expect("asked").insert(path.to_owned());
                 let reply = match fs_err::read(folder.join(path)) {
-                    Ok(bytes) => {
+                    Ok(bytes) if !too_early => {
                         let mut reply =
                             format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len())
                                 .into_bytes();
                         reply.extend(bytes);
                         reply
                     }
-                    Err(_) => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec(),
+                    _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec(),
                 };
                 let _ = stream.write_all(&reply);
             });
@@ -365,4 +372,22 @@ fn a_projects_first_lockfile_lists_the_bundled_rules_too() {
     other.run(["rules", "install", "--locked"]).good();
     let verified = |sandbox: &Sandbox| sandbox.run(["rules", "verify"]).good().stdout;
     assert_eq!(verified(&sandbox), verified(&other));
+}
+
+#[test]
+fn files_that_are_being_published_are_asked_for_once_more() {
+    let (world, sandbox) = today();
+    for late in ["snapshot", ".acme.", "/acme/"] {
+        let sandbox = Sandbox::new();
+        sandbox.write("dd-rules.toml", "[rules]\n");
+        add(&world, &sandbox, &serve_late(world.path(), late)).good();
+        let ran = sandbox.run(["rules", "install", "community:acme/fix-boot", "--trust", &print_of(ACME)]).good();
+        assert_eq!(ran.stdout, "+ acme/fix-boot 1.0.0  from community\n", "{late}");
+    }
+    // What stays away is an error that names it.
+    add(&world, &sandbox, &serve(world.path())).good();
+    let role = world.newest("acme");
+    fs_err::remove_file(world.file(&role)).expect("removed");
+    let ran = sandbox.run(["rules", "install", "community:acme/fix-boot", "--trust", &print_of(ACME)]);
+    assert!(ran.code() == 2 && ran.stderr.contains(&format!("`{role}` is missing")), "{}", ran.stderr);
 }

@@ -54,7 +54,11 @@ pub(super) struct Add {
 pub(super) fn add(arguments: &Add, context: &Context) -> Result<Exit, Failure> {
     let places = context.common.folders.rules();
     let here = std::env::current_dir().map_err(|error| Failure::with_cause("Cannot tell the current folder", error))?;
-    let place = Place::parse(&arguments.place, &here)?;
+    let place = match Place::parse(&arguments.place, &here)? {
+        // The same folder is called the same from everywhere; a missing one is told when it is read.
+        Place::Folder(folder) => Place::Folder(fs_err::canonicalize(&folder).unwrap_or(folder)),
+        other => other,
+    };
     let source = Source::open(&place, false, Patience::default());
     let (pin, root) = match (&arguments.root_sha256, &arguments.root) {
         (Some(hash), _) => by_hash(&source, hash)?,
