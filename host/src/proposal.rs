@@ -16,7 +16,7 @@ use crate::graph::{NodeId, Patch, Program};
 use crate::matching::{Facts, Index, Remark, Target};
 use crate::pipeline::{Base, Error, check_interrupt};
 use crate::progress::Progress;
-use crate::registry::install::{self, Scope, Session};
+use crate::registry::install::{self, Registries, Scope};
 use crate::registry::{self, client::Manner};
 use crate::report::model::{RuleClass, RuleOutcome, RuleRef, RuleVerdict};
 use crate::rewrite::{self, Draft, ReferenceEvaluator};
@@ -188,9 +188,9 @@ pub(crate) fn load_rules(
     };
     let places = settings.common.folders.rules();
     let manner = Manner { offline: true, ..Manner::default() };
-    let mut session = Session::new(places, manner, jiff::Timestamp::now(), registry::bundled_files())?;
+    let mut registries = Registries::new(places, manner, jiff::Timestamp::now(), registry::bundled_files())?;
     let project = settings.rules.project.as_deref().map(Scope::project);
-    for effective in install::effective(&mut session, project.as_ref(), settings.rules.locked)? {
+    for effective in install::effective(&mut registries, project.as_ref(), settings.rules.locked)? {
         add(&mut set, &effective.component.name(), &effective.component.bytes, false);
     }
     for folder in &settings.rules.folders {

@@ -2,7 +2,7 @@
 //! withdrawn after they were installed.
 
 use delegate_doctor::registry::client::{Manner, Registry};
-use delegate_doctor::registry::install::{self, Moves, Present, Session};
+use delegate_doctor::registry::install::{self, Moves, Present, Registries};
 use delegate_doctor::registry::lockfile::Lock;
 use delegate_doctor::registry::metadata::NumericsClass;
 use delegate_doctor::registry::trust::{Acquaintance, Pin};
@@ -164,12 +164,12 @@ fn an_edited_lockfile_does_not_smuggle_anything_in() {
 fn a_name_is_never_looked_up_in_another_registry() {
     let world = World::new();
     let user = world.user();
-    let mut session = user.session();
+    let mut registries = user.registries();
     let mut wanted = Wanted::default();
     let wish = Wish { versions: semver::VersionReq::STAR, pin: None, unreviewed: false };
     wanted.rules.insert(Key { registry: None, rule: rule("acme/fix-boot") }, wish);
     let present = Present::read(&user.scope()).expect("nothing");
-    let error = install::plan(&mut session, present, wanted, &Moves::default()).expect_err("only in `community`");
+    let error = install::plan(&mut registries, present, wanted, &Moves::default()).expect_err("only in `community`");
     assert!(error.to_string().contains("of the registry `bundled` is refused"), "{error}");
 }
 
@@ -178,8 +178,8 @@ fn mistyped_rules_get_suggestions_and_nothing_is_chosen() {
     use delegate_doctor::hint::Hint as _;
     let world = World::new();
     let user = world.user();
-    let mut session = user.session();
-    let view = session.view(NAME).expect("view");
+    let mut registries = user.registries();
+    let view = registries.view(NAME).expect("view");
     let error = view.choose(&rule("acme/fix-bot"), None, Default::default()).expect_err("mistyped");
     assert_eq!(error.to_string(), "The registry `community` has no rule `acme/fix-bot`");
     assert_eq!(error.hint().as_deref(), Some("Did you mean `acme/fix-boot`? Nothing is chosen for you"));
@@ -230,23 +230,23 @@ fn withdrawn_rules_behave_as_their_kind_of_withdrawal_says() {
 fn publishers_are_strangers_until_trusted_and_again_with_other_keys() {
     let world = World::new();
     let user = world.user();
-    let acquaintance = |session: &mut Session| {
-        let registry = session.registry(NAME).expect("registry");
-        let publisher = session.view(NAME).expect("view").publisher("acme").expect("publisher");
-        let found = session.acquaintance(&registry, &publisher);
+    let acquaintance = |registries: &mut Registries| {
+        let registry = registries.registry(NAME).expect("registry");
+        let publisher = registries.view(NAME).expect("view").publisher("acme").expect("publisher");
+        let found = registries.acquaintance(&registry, &publisher);
         (registry.pin().id(), publisher, found)
     };
-    let mut session = user.session();
-    let (id, publisher, found) = acquaintance(&mut session);
+    let mut registries = user.registries();
+    let (id, publisher, found) = acquaintance(&mut registries);
     assert_eq!(found, Acquaintance::New);
     assert_eq!(publisher.keys, [key(ACME).public().key_id()], "the id is computed from the key");
-    session.trust_publisher(&id, &publisher).expect("trusted");
-    assert_eq!(acquaintance(&mut user.session()).2, Acquaintance::Trusted);
+    registries.trust_publisher(&id, &publisher).expect("trusted");
+    assert_eq!(acquaintance(&mut user.registries()).2, Acquaintance::Trusted);
     let keys = TARGETS.map(key);
     world.repository.replace_keys("acme", &[key(STRANGER).public()], 1, &keys.each_ref()).expect("replaced");
     world.repository.renew("acme", &[&key(STRANGER)]).expect("signed anew");
     world.publish_all();
-    assert_eq!(acquaintance(&mut user.session()).2, Acquaintance::OtherKeys);
+    assert_eq!(acquaintance(&mut user.registries()).2, Acquaintance::OtherKeys);
 }
 
 #[test]
@@ -291,8 +291,8 @@ fn a_weaker_claim_is_visible_before_it_is_taken() {
     world.review("acme/fix-boot", "1.1.0");
     world.publish_all();
     let user = world.user();
-    let mut session = user.session();
-    let releases = session.view(NAME).expect("view").releases(&rule("acme/fix-boot")).expect("releases");
+    let mut registries = user.registries();
+    let releases = registries.view(NAME).expect("view").releases(&rule("acme/fix-boot")).expect("releases");
     let classes: Vec<_> = releases.iter().map(|release| release.record.numerics).collect();
     assert_eq!(classes, [NumericsClass::Exact, NumericsClass::Tolerant]);
 }
@@ -327,8 +327,8 @@ fn root_takes_no_rules_from_folders_that_others_can_change() {
     let rules = user.places().rules;
     let open = |mode| fs_err::set_permissions(&rules, std::fs::Permissions::from_mode(mode)).expect("mode");
     open(0o777);
-    let session = Session::new(user.places(), Manner::default(), noon(), &[]);
-    let error = session.expect_err("exposed").to_string();
+    let registries = Registries::new(user.places(), Manner::default(), noon(), &[]);
+    let error = registries.expect_err("exposed").to_string();
     assert!(error.starts_with("As root, rules are taken only from folders that nobody else can change"), "{error}");
     open(0o755);
     assert_eq!(loaded(&user).as_deref(), Ok("acme/fix-boot 1.0.0"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delegate_doctor::files::sha256_hex;
 use delegate_doctor::registry::client::{Manner, Places, Registry, View};
-use delegate_doctor::registry::install::{self, Applied, Moves, Plan, Present, Scope, Session};
+use delegate_doctor::registry::install::{self, Applied, Moves, Plan, Present, Registries, Scope};
 use delegate_doctor::registry::key::SigningKey;
 use delegate_doctor::registry::metadata::{EvidenceRecord, NumericsClass, RuleRecord, Yanked, signed};
 use delegate_doctor::registry::name::{Reference, RuleName, TargetKind};
@@ -316,12 +316,12 @@ impl User {
         Manner { offline: self.offline, patience, pause: Duration::ZERO }
     }
 
-    pub(crate) fn session(&self) -> Session {
-        Session::new(self.places(), self.manner(), self.clock, &[]).expect("session")
+    pub(crate) fn registries(&self) -> Registries {
+        Registries::new(self.places(), self.manner(), self.clock, &[]).expect("registries")
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        Arc::new(self.session().registry(NAME).expect("registry"))
+        Arc::new(self.registries().registry(NAME).expect("registry"))
     }
 
     /// Asks the registry for its newest metadata.
@@ -344,7 +344,7 @@ impl User {
     }
 
     pub(crate) fn change(&self, reference: &str, moves: &Moves) -> Result<String, String> {
-        let mut session = self.session();
+        let mut registries = self.registries();
         let scope = self.scope();
         let reference: Reference = reference.parse().expect("reference");
         let present = Present::read(&scope).map_err(|error| error.to_string())?;
@@ -352,8 +352,8 @@ impl User {
         let key = Key { registry: Some(NAME.to_owned()), rule: reference.rule };
         let versions = reference.versions.unwrap_or(semver::VersionReq::STAR);
         wanted.rules.insert(key, Wish { versions, pin: None, unreviewed: false });
-        let plan = install::plan(&mut session, present, wanted, moves).map_err(|error| error.to_string())?;
-        match plan.apply(&mut session, &scope).map_err(|error| error.to_string())? {
+        let plan = install::plan(&mut registries, present, wanted, moves).map_err(|error| error.to_string())?;
+        match plan.apply(&mut registries, &scope).map_err(|error| error.to_string())? {
             Applied::Done => Ok(summary(&plan)),
             Applied::Overtaken => Err("overtaken".to_owned()),
         }
@@ -361,8 +361,8 @@ impl User {
 
     /// The rules of the lock with their bytes, each verified.
     pub(crate) fn load(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
-        let mut session = self.session();
-        let all = install::effective(&mut session, Some(&self.scope()), false).map_err(|error| error.to_string())?;
+        let mut registries = self.registries();
+        let all = install::effective(&mut registries, Some(&self.scope()), false).map_err(|error| error.to_string())?;
         Ok(all.into_iter().map(|rule| (rule.component.name(), rule.component.bytes.into_owned())).collect())
     }
 

@@ -11,7 +11,7 @@
 
 mod error;
 mod plan;
-mod session;
+mod registries;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use super::{Component, bundled};
 
 pub use error::Error;
 pub use plan::{Applied, Moves, Plan, Step, plan};
-pub use session::{Session, edit_trust};
+pub use registries::{Registries, edit_trust};
 
 /// Whose rules: a project's, or the user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,21 +125,21 @@ pub struct Loaded {
 ///
 /// # Errors
 /// When it is not on this machine, or not believed.
-pub fn load(session: &mut Session, locked: &LockedRule, lock: &Path) -> Result<Loaded, Error> {
+pub fn load(registries: &mut Registries, locked: &LockedRule, lock: &Path) -> Result<Loaded, Error> {
     let not_installed = || Error::NotInstalled {
         rule: locked.name.to_string(),
         version: locked.version.to_string(),
         lock: lock.to_path_buf(),
     };
-    let store = session.store();
+    let store = registries.store();
     let bytes = if locked.registry == BUNDLED {
-        let view = session.view(BUNDLED)?;
+        let view = registries.view(BUNDLED)?;
         let releases = view.releases(&locked.name)?;
         let release = releases.iter().find(|release| release.component.sha256 == locked.sha256);
         let release = release.ok_or_else(not_installed)?;
         view.bytes(&store, &release.component)?
     } else {
-        let registry = match session.registry(&locked.registry) {
+        let registry = match registries.registry(&locked.registry) {
             Err(Error::Trust(trust::Error::Unknown { .. })) => return Err(not_installed()),
             other => other?,
         };
@@ -163,11 +163,11 @@ pub fn load(session: &mut Session, locked: &LockedRule, lock: &Path) -> Result<L
 ///
 /// # Errors
 /// When that registry is damaged.
-pub fn bundled_names(session: &mut Session) -> Result<BTreeMap<String, Release>, Error> {
-    if session.embedded.is_empty() {
+pub fn bundled_names(registries: &mut Registries) -> Result<BTreeMap<String, Release>, Error> {
+    if registries.embedded.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let view = session.view(BUNDLED)?;
+    let view = registries.view(BUNDLED)?;
     let mut names = BTreeMap::new();
     for publisher in view.publishers() {
         for release in view.of_publisher(&publisher.name)? {
@@ -198,20 +198,20 @@ pub struct Effective {
 ///
 /// # Errors
 /// When one of them is missing or not believed: a run with other rules than these would be another run.
-pub fn effective(session: &mut Session, project: Option<&Scope>, locked: bool) -> Result<Vec<Effective>, Error> {
+pub fn effective(registries: &mut Registries, project: Option<&Scope>, locked: bool) -> Result<Vec<Effective>, Error> {
     if let Some(scope) = project {
         let present = Present::read(scope)?;
         let lock = if locked { Some(check_locked(scope, &present)?) } else { present.lock };
         if let Some(lock) = lock {
-            return of_lock(session, scope, &lock);
+            return of_lock(registries, scope, &lock);
         }
     } else if locked {
         return Err(Error::NoLock(std::env::current_dir().unwrap_or_default()));
     }
-    let scope = Scope::of_user(session.places());
+    let scope = Scope::of_user(registries.places());
     let present = Present::read(&scope)?;
-    let installed = of_lock(session, &scope, &present.lock.unwrap_or_default())?;
-    let names = bundled_names(session)?;
+    let installed = of_lock(registries, &scope, &present.lock.unwrap_or_default())?;
+    let names = bundled_names(registries)?;
     let mut all = Vec::new();
     for component in bundled()? {
         let rule = names.get(&component.sha256).map(|release| release.rule.clone());
@@ -227,10 +227,10 @@ pub fn effective(session: &mut Session, project: Option<&Scope>, locked: bool) -
     Ok(all)
 }
 
-fn of_lock(session: &mut Session, scope: &Scope, lock: &Lock) -> Result<Vec<Effective>, Error> {
+fn of_lock(registries: &mut Registries, scope: &Scope, lock: &Lock) -> Result<Vec<Effective>, Error> {
     let path = scope.folder.join(lockfile::FILE_NAME);
     let load = |locked: &LockedRule| {
-        let loaded = load(session, locked, &path)?;
+        let loaded = load(registries, locked, &path)?;
         let component = Component {
             id: loaded.rule.to_string(),
             version: loaded.version,

@@ -8,7 +8,7 @@ use super::Context;
 use crate::output::{Failure, style, styled};
 use crate::registry::bundled_files;
 use crate::registry::client::{Manner, harmless};
-use crate::registry::install::{self, Applied, Moves, Plan, Present, Scope, Session, Step};
+use crate::registry::install::{self, Applied, Moves, Plan, Present, Registries, Scope, Step};
 use crate::registry::key::fingerprint;
 use crate::registry::metadata::NumericsClass;
 use crate::registry::trust::{Acquaintance, BUNDLED};
@@ -70,37 +70,37 @@ pub(super) struct AgreeArguments {
     pub(super) allow_yanked: bool,
 }
 
-/// A session with the user's registries.
-pub(super) fn session(context: &Context, offline: bool) -> Result<Session, Failure> {
+/// The registries of the user.
+pub(super) fn registries(context: &Context, offline: bool) -> Result<Registries, Failure> {
     let manner = Manner { offline, ..Manner::default() };
-    Ok(Session::new(context.common.folders.rules(), manner, jiff::Timestamp::now(), bundled_files())?)
+    Ok(Registries::new(context.common.folders.rules(), manner, jiff::Timestamp::now(), bundled_files())?)
 }
 
 /// Makes a plan for changed wishes, asks what has to be asked, and applies it. Gives the plan that was applied.
 pub(super) fn change(
     context: &Context,
-    session: &mut Session,
+    registries: &mut Registries,
     scope: &Scope,
     agree: &AgreeArguments,
     moves: &Moves,
     dry_run: bool,
-    wish: &dyn Fn(&mut Session, &Present, &mut Wanted) -> Result<(), Failure>,
+    wish: &dyn Fn(&mut Registries, &Present, &mut Wanted) -> Result<(), Failure>,
 ) -> Result<Plan, Failure> {
     for _ in 0..MOST_ATTEMPTS {
         let present = Present::read(scope)?;
         let mut wanted = present.wanted.clone();
-        wish(session, &present, &mut wanted)?;
-        let plan = install::plan(session, present, wanted, moves)?;
-        warn(context, session);
+        wish(registries, &present, &mut wanted)?;
+        let plan = install::plan(registries, present, wanted, moves)?;
+        warn(context, registries);
         if dry_run {
             return Ok(plan);
         }
-        for (registry, publisher, acquaintance) in plan.strangers(session)? {
-            agree_to_publisher(agree, session, &registry, &publisher, acquaintance, &plan)?;
+        for (registry, publisher, acquaintance) in plan.strangers(registries)? {
+            agree_to_publisher(agree, registries, &registry, &publisher, acquaintance, &plan)?;
         }
-        agree_to_claims(agree, session, &plan)?;
-        let applied = plan.apply(session, scope)?;
-        warn(context, session);
+        agree_to_claims(agree, registries, &plan)?;
+        let applied = plan.apply(registries, scope)?;
+        warn(context, registries);
         match applied {
             Applied::Done => return Ok(plan),
             Applied::Overtaken => {}
@@ -110,16 +110,16 @@ pub(super) fn change(
         .hint("Wait until they are done, and run the command again"))
 }
 
-/// Shows the session's warnings once.
-pub(super) fn warn(context: &Context, session: &mut Session) {
-    for warning in session.warnings.drain(..) {
+/// Shows what the registries made the tool warn of, once.
+pub(super) fn warn(context: &Context, registries: &mut Registries) {
+    for warning in registries.warnings.drain(..) {
         context.printer.warning(&harmless(&warning));
     }
 }
 
 fn agree_to_publisher(
     agree: &AgreeArguments,
-    session: &mut Session,
+    registries: &mut Registries,
     registry: &str,
     publisher: &Publisher,
     acquaintance: Acquaintance,
@@ -129,9 +129,9 @@ fn agree_to_publisher(
     let named = |key: &String| {
         agree.trust.iter().map(|typed| digits(typed)).any(|typed| typed.len() >= 8 && key.starts_with(&typed))
     };
-    let id = session.registry(registry)?.pin().id();
+    let id = registries.registry(registry)?.pin().id();
     if publisher.keys.iter().any(named) {
-        return Ok(session.trust_publisher(&id, publisher)?);
+        return Ok(registries.trust_publisher(&id, publisher)?);
     }
     let prints: Vec<String> = publisher.keys.iter().map(|key| fingerprint(key)).collect();
     let who = match acquaintance {
@@ -159,7 +159,7 @@ fn agree_to_publisher(
         let _ = writeln!(text, "  rule   {}", told(step));
     }
     text.push_str("Rules run in a sandbox without access to this machine; every repair is proven before it counts.\nTrust this publisher? [y/N] ");
-    if ask(&text)?.eq_ignore_ascii_case("y") { Ok(session.trust_publisher(&id, publisher)?) } else { Err(refused()) }
+    if ask(&text)?.eq_ignore_ascii_case("y") { Ok(registries.trust_publisher(&id, publisher)?) } else { Err(refused()) }
 }
 
 /// A rule of a plan in a line: name, version, class, title.
@@ -169,13 +169,13 @@ fn told(step: &Step) -> String {
     format!("{} {}, {class}: {title}", step.new.name, step.new.version)
 }
 
-fn agree_to_claims(agree: &AgreeArguments, session: &mut Session, plan: &Plan) -> Result<(), Failure> {
+fn agree_to_claims(agree: &AgreeArguments, registries: &mut Registries, plan: &Plan) -> Result<(), Failure> {
     for step in &plan.steps {
         let (Some(release), Some(old)) = (&step.release, &step.old) else { continue };
         if old.version == release.version || old.registry != step.registry {
             continue;
         }
-        let releases = session.view(&step.registry)?.releases(&old.name)?;
+        let releases = registries.view(&step.registry)?.releases(&old.name)?;
         let Some(before) = releases.iter().find(|release| release.version == old.version) else { continue };
         let (before, now) = (before.record.numerics, release.record.numerics);
         if weight(now) <= weight(before) || agree.yes {

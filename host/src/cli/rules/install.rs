@@ -1,10 +1,10 @@
 //! `rules install`, `update`, `remove`, `pin`, `unpin`: what is wanted, and what follows from it.
 
 use super::Context;
-use super::changing::{AgreeArguments, NetworkArguments, ScopeArguments, change, difference, session, warn};
+use super::changing::{AgreeArguments, NetworkArguments, ScopeArguments, change, difference, registries, warn};
 use crate::output::{Exit, Failure};
 use crate::registry::client::Policy;
-use crate::registry::install::{self, Error, Moves, Present, Scope, Session};
+use crate::registry::install::{self, Error, Moves, Present, Registries, Scope};
 use crate::registry::name::{Reference, RuleName};
 use crate::registry::trust::BUNDLED;
 use crate::registry::wanted::{Key, Wanted, Wish};
@@ -43,22 +43,23 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     if arguments.locked {
-        return locked(arguments, context, &scope, &mut session);
+        return locked(arguments, context, &scope, &mut registries);
     }
     let moves = Moves {
         update: arguments.rules.iter().map(|reference| reference.rule.clone()).collect(),
         update_all: false,
         yanked: arguments.agree.allow_yanked,
     };
-    let plan = change(context, &mut session, &scope, &arguments.agree, &moves, false, &|session, present, wanted| {
-        begin(session, &scope, present, wanted)?;
-        for reference in &arguments.rules {
-            want(session, &scope, wanted, reference, arguments.allow_unreviewed)?;
-        }
-        Ok(())
-    })?;
+    let plan =
+        change(context, &mut registries, &scope, &arguments.agree, &moves, false, &|registries, present, wanted| {
+            begin(registries, &scope, present, wanted)?;
+            for reference in &arguments.rules {
+                want(registries, &scope, wanted, reference, arguments.allow_unreviewed)?;
+            }
+            Ok(())
+        })?;
     let text = difference(&plan);
     if text.is_empty() {
         context.printer.note(&format!("Everything is installed {}", scope.told()));
@@ -69,11 +70,11 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
 }
 
 /// A project's first file lists the bundled rules too, because a lockfile says exactly which rules are used.
-fn begin(session: &mut Session, scope: &Scope, present: &Present, wanted: &mut Wanted) -> Result<(), Failure> {
+fn begin(registries: &mut Registries, scope: &Scope, present: &Present, wanted: &mut Wanted) -> Result<(), Failure> {
     if !scope.is_project || present.lock.is_some() || !wanted.is_new() {
         return Ok(());
     }
-    for release in install::bundled_names(session)?.into_values() {
+    for release in install::bundled_names(registries)?.into_values() {
         let key = Key { registry: None, rule: release.rule.clone() };
         wanted.rules.insert(key, Wish { versions: compatible(&release.version), pin: None, unreviewed: false });
     }
@@ -86,17 +87,17 @@ fn compatible(version: &semver::Version) -> semver::VersionReq {
 
 /// Notes a wish for what a user typed.
 fn want(
-    session: &mut Session,
+    registries: &mut Registries,
     scope: &Scope,
     wanted: &mut Wanted,
     reference: &Reference,
     unreviewed: bool,
 ) -> Result<(), Failure> {
-    let registry = reference.registry.clone().unwrap_or_else(|| session.default_registry().to_owned());
+    let registry = reference.registry.clone().unwrap_or_else(|| registries.default_registry().to_owned());
     wanted.without.retain(|rule| *rule != reference.rule);
     if !scope.is_project && registry == BUNDLED && reference.versions.is_none() {
         // The tool's own rules are used without being installed, in their newest version.
-        let view = session.view(BUNDLED)?;
+        let view = registries.view(BUNDLED)?;
         view.choose(&reference.rule, None, Policy::default())?;
         wanted.rules.retain(|key, _| key.rule != reference.rule);
         return Ok(());
@@ -109,7 +110,7 @@ fn want(
         (None, None) => {
             let name = key.registry.as_deref().unwrap_or(BUNDLED);
             let policy = Policy { unreviewed, ..Policy::default() };
-            compatible(&session.view(name)?.choose(&key.rule, None, policy)?.version)
+            compatible(&registries.view(name)?.choose(&key.rule, None, policy)?.version)
         }
     };
     let unreviewed = unreviewed || before.is_some_and(|before| before.unreviewed);
@@ -118,24 +119,29 @@ fn want(
     Ok(())
 }
 
-fn locked(arguments: &Arguments, context: &Context, scope: &Scope, session: &mut Session) -> Result<Exit, Failure> {
+fn locked(
+    arguments: &Arguments,
+    context: &Context,
+    scope: &Scope,
+    registries: &mut Registries,
+) -> Result<Exit, Failure> {
     let present = Present::read(scope)?;
     let lock = install::check_locked(scope, &present)?;
     let moves = Moves { yanked: arguments.agree.allow_yanked, ..Moves::default() };
     let wanted = present.wanted.clone();
-    let plan = install::plan(session, present, wanted, &moves)?;
-    warn(context, session);
+    let plan = install::plan(registries, present, wanted, &moves)?;
+    warn(context, registries);
     if !plan.is_unchanged() {
         let why = format!("\n{}", difference(&plan).trim_end());
         return Err(Error::LockWouldChange { folder: scope.folder.clone(), why }.into());
     }
-    let store = session.store();
+    let store = registries.store();
     for step in &plan.steps {
         if let Some(release) = step.release.as_ref().filter(|_| step.registry != BUNDLED) {
-            session.view(&step.registry)?.install(&store, release, step.unreviewed)?;
+            registries.view(&step.registry)?.install(&store, release, step.unreviewed)?;
         }
     }
-    warn(context, session);
+    warn(context, registries);
     context.printer.note(&format!("{} rules are installed exactly as locked {}", lock.rules.len(), scope.told()));
     Ok(Exit::Answered)
 }
@@ -164,15 +170,16 @@ pub(super) struct Update {
 
 pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     let moves = Moves {
         update: arguments.rules.clone(),
         update_all: arguments.rules.is_empty(),
         yanked: arguments.agree.allow_yanked,
     };
-    let plan = change(context, &mut session, &scope, &arguments.agree, &moves, arguments.dry_run, &|_, _, wanted| {
-        arguments.rules.iter().try_for_each(|rule| is_wanted(&scope, wanted, rule).map(|_| ()))
-    })?;
+    let plan =
+        change(context, &mut registries, &scope, &arguments.agree, &moves, arguments.dry_run, &|_, _, wanted| {
+            arguments.rules.iter().try_for_each(|rule| is_wanted(&scope, wanted, rule).map(|_| ()))
+        })?;
     let text = difference(&plan);
     if text.is_empty() {
         context.printer.note(&format!("Every rule {} is the newest one wanted", scope.told()));
@@ -205,25 +212,26 @@ pub(super) struct Remove {
 
 pub(super) fn remove(arguments: &Remove, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    let mut session = session(context, true)?;
+    let mut registries = registries(context, true)?;
     let agree = AgreeArguments::default();
-    let plan = change(context, &mut session, &scope, &agree, &Moves::default(), false, &|session, present, wanted| {
-        begin(session, &scope, present, wanted)?;
-        for rule in &arguments.rules {
-            if let Some((key, _)) = wanted.find(rule) {
-                let key = key.clone();
-                wanted.rules.remove(&key);
-                continue;
+    let plan =
+        change(context, &mut registries, &scope, &agree, &Moves::default(), false, &|registries, present, wanted| {
+            begin(registries, &scope, present, wanted)?;
+            for rule in &arguments.rules {
+                if let Some((key, _)) = wanted.find(rule) {
+                    let key = key.clone();
+                    wanted.rules.remove(&key);
+                    continue;
+                }
+                let bundled = install::bundled_names(registries)?.into_values().any(|release| release.rule == *rule);
+                if scope.is_project || !bundled || wanted.without.contains(rule) {
+                    return Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into());
+                }
+                wanted.without.push(rule.clone());
+                wanted.without.sort();
             }
-            let bundled = install::bundled_names(session)?.into_values().any(|release| release.rule == *rule);
-            if scope.is_project || !bundled || wanted.without.contains(rule) {
-                return Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into());
-            }
-            wanted.without.push(rule.clone());
-            wanted.without.sort();
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
     let mut text = difference(&plan);
     for rule in &arguments.rules {
         if !plan.removed.iter().any(|removed| removed.name == *rule) {
@@ -293,8 +301,8 @@ fn set_pin(
     offline: bool,
     set: &dyn Fn(&Present, &mut Wish),
 ) -> Result<Exit, Failure> {
-    let mut session = session(context, offline)?;
-    let plan = change(context, &mut session, scope, agree, &Moves::default(), false, &|_, present, wanted| {
+    let mut registries = registries(context, offline)?;
+    let plan = change(context, &mut registries, scope, agree, &Moves::default(), false, &|_, present, wanted| {
         let key = is_wanted(scope, wanted, rule)?;
         if let Some(wish) = wanted.rules.get_mut(&key) {
             set(present, wish);

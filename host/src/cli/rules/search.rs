@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::changing::{NetworkArguments, session, warn};
+use super::changing::{NetworkArguments, registries, warn};
 use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
 use crate::registry::client::{Release, harmless};
-use crate::registry::install::Session;
+use crate::registry::install::Registries;
 use crate::registry::key::fingerprint;
 use crate::registry::name::Reference;
 use crate::registry::trust::BUNDLED;
@@ -87,17 +87,17 @@ impl Row {
 }
 
 pub(super) fn search(arguments: &Search, context: &Context) -> Result<Exit, Failure> {
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     let names: Vec<String> = match &arguments.registry {
         Some(name) => vec![name.clone()],
         None => {
             let bundled = (!crate::registry::bundled_files().is_empty()).then(|| BUNDLED.to_owned());
-            bundled.into_iter().chain(session.trust.registries.iter().map(|known| known.name.clone())).collect()
+            bundled.into_iter().chain(registries.trust.registries.iter().map(|known| known.name.clone())).collect()
         }
     };
     let (mut rows, mut failed) = (Vec::new(), 0);
     for name in &names {
-        match rows_of(&mut session, name, context) {
+        match rows_of(&mut registries, name, context) {
             Ok(found) => rows.extend(found.into_iter().filter(|row| row.has(&arguments.words))),
             // One registry that cannot be used hides none of the others.
             Err(error) if arguments.registry.is_none() => {
@@ -109,7 +109,7 @@ pub(super) fn search(arguments: &Search, context: &Context) -> Result<Exit, Fail
             }
             Err(error) => return Err(error.into()),
         }
-        warn(context, &mut session);
+        warn(context, &mut registries);
     }
     let written = match arguments.format {
         Format::Json => context.printer.json(&Found { schema: "delegate-doctor/rules-found", version: 1, rules: rows }),
@@ -132,8 +132,12 @@ pub(super) fn search(arguments: &Search, context: &Context) -> Result<Exit, Fail
     Ok(if failed > 0 && failed == names.len() { Exit::Failed } else { Exit::Answered })
 }
 
-fn rows_of(session: &mut Session, name: &str, context: &Context) -> Result<Vec<Row>, crate::registry::install::Error> {
-    let view = session.view(name)?;
+fn rows_of(
+    registries: &mut Registries,
+    name: &str,
+    context: &Context,
+) -> Result<Vec<Row>, crate::registry::install::Error> {
+    let view = registries.view(name)?;
     let mut rows: Vec<Row> = Vec::new();
     for publisher in view.publishers() {
         let releases = match view.of_publisher(&publisher.name) {
@@ -208,10 +212,10 @@ struct Version {
 }
 
 pub(super) fn info(arguments: &Info, context: &Context) -> Result<Exit, Failure> {
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     let reference = &arguments.rule;
-    let registry = reference.registry.clone().unwrap_or_else(|| session.default_registry().to_owned());
-    let view = session.view(&registry)?;
+    let registry = reference.registry.clone().unwrap_or_else(|| registries.default_registry().to_owned());
+    let view = registries.view(&registry)?;
     let releases = match view.releases(&reference.rule) {
         Ok(releases) if !releases.is_empty() => releases,
         // The error of choosing has the suggestions.
@@ -249,7 +253,7 @@ pub(super) fn info(arguments: &Info, context: &Context) -> Result<Exit, Failure>
             }
         })
         .collect();
-    warn(context, &mut session);
+    warn(context, &mut registries);
     if versions.is_empty() {
         return Err(Failure::new(format!("No version of `{}` is wanted by that range", reference.rule)));
     }

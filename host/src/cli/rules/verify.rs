@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::changing::{NetworkArguments, ScopeArguments, session, warn};
+use super::changing::{NetworkArguments, ScopeArguments, registries, warn};
 use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
@@ -50,14 +50,14 @@ struct Row {
 
 pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     let present = Present::read(&scope)?;
     let mut rows = Vec::new();
     for locked in present.lock.unwrap_or_default().rules {
         let wish = present.wanted.find(&locked.name).map(|(_, wish)| wish);
         let policy = Policy { unreviewed: wish.is_some_and(|wish| wish.unreviewed), yanked: false };
         let versions = wish.map(|wish| wish.versions.clone());
-        let view = session.view(&locked.registry)?;
+        let view = registries.view(&locked.registry)?;
         let newest = view.choose(&locked.name, None, policy)?.version;
         let wanted =
             view.choose(&locked.name, versions.as_ref(), policy).map_or(locked.version.clone(), |it| it.version);
@@ -72,7 +72,7 @@ pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, 
             });
         }
     }
-    warn(context, &mut session);
+    warn(context, &mut registries);
     let written = match arguments.format {
         Format::Json => {
             context.printer.json(&Document { schema: "delegate-doctor/rules-outdated", version: 1, rules: rows })
@@ -127,18 +127,18 @@ pub(super) struct Verify {
 
 pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    let mut session = session(context, arguments.network.offline)?;
+    let mut registries = registries(context, arguments.network.offline)?;
     let lock = Present::read(&scope)?.lock.unwrap_or_default();
     let path = scope.folder.join(lockfile::FILE_NAME);
     let (mut text, mut bad) = (String::new(), 0);
     for locked in &lock.rules {
         let name = format!("{} {}", locked.name, locked.version);
-        let mut told = match install::load(&mut session, locked, &path) {
+        let mut told = match install::load(&mut registries, locked, &path) {
             Ok(_) => Ok("bytes and signatures are good".to_owned()),
             Err(error) => Err(error),
         };
         if told.is_ok() {
-            match withdrawn(&mut session, locked) {
+            match withdrawn(&mut registries, locked) {
                 Ok(None) => {}
                 Ok(Some(why)) => {
                     told = Err(Error::Withdrawn {
@@ -164,7 +164,7 @@ pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Fail
             }
         };
     }
-    warn(context, &mut session);
+    warn(context, &mut registries);
     if lock.rules.is_empty() {
         context
             .printer
@@ -175,8 +175,8 @@ pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Fail
 }
 
 /// Why a rule must not be used any more, as the registry says today.
-fn withdrawn(session: &mut install::Session, locked: &lockfile::LockedRule) -> Result<Option<String>, Error> {
-    let view = session.view(&locked.registry)?;
+fn withdrawn(registries: &mut install::Registries, locked: &lockfile::LockedRule) -> Result<Option<String>, Error> {
+    let view = registries.view(&locked.registry)?;
     let releases = view.releases(&locked.name)?;
     if let Some(why) = view.chain().revoked(&locked.sha256) {
         return Ok(Some(format!("the maintainers have revoked it ({})", crate::registry::client::harmless(why))));

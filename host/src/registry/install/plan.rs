@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Error, Present, Scope, Session, load};
+use super::{Error, Present, Registries, Scope, load};
 use crate::registry::client::{Policy, Release, harmless};
 use crate::registry::lockfile::{self, Lock, LockedRegistry, LockedRole, LockedRoot, LockedRule};
 use crate::registry::name::RuleName;
@@ -72,7 +72,7 @@ pub enum Applied {
 ///
 /// # Errors
 /// When a registry cannot be used, or a wish cannot be met.
-pub fn plan(session: &mut Session, base: Present, wanted: Wanted, moves: &Moves) -> Result<Plan, Error> {
+pub fn plan(registries: &mut Registries, base: Present, wanted: Wanted, moves: &Moves) -> Result<Plan, Error> {
     let old = base.lock.clone().unwrap_or_default();
     let mut steps: Vec<Step> = Vec::new();
     for (key, wish) in &wanted.rules {
@@ -81,7 +81,7 @@ pub fn plan(session: &mut Session, base: Present, wanted: Wanted, moves: &Moves)
             let (first, second) = (other.registry.clone(), registry);
             return Err(Error::TwoRegistries { rule: key.rule.to_string(), first, second });
         }
-        steps.push(step(session, key, wish, &registry, &old, moves)?);
+        steps.push(step(registries, key, wish, &registry, &old, moves)?);
     }
     let removed =
         old.rules.iter().filter(|rule| !steps.iter().any(|step| step.key.rule == rule.name)).cloned().collect();
@@ -89,14 +89,14 @@ pub fn plan(session: &mut Session, base: Present, wanted: Wanted, moves: &Moves)
     for step in &steps {
         lock.rules.push(step.new.clone());
         if lock.registry(&step.registry).is_none() {
-            lock.registries.push(locked_registry(session, &step.registry, &old)?);
+            lock.registries.push(locked_registry(registries, &step.registry, &old)?);
         }
     }
     Ok(Plan { base, wanted, steps, removed, lock })
 }
 
 /// The registry as the lock holds it: with the newest root when it was asked, else as it was.
-fn locked_registry(session: &Session, name: &str, old: &Lock) -> Result<LockedRegistry, Error> {
+fn locked_registry(registries: &Registries, name: &str, old: &Lock) -> Result<LockedRegistry, Error> {
     if name == BUNDLED {
         let root = LockedRoot { version: 0, sha256: "0".repeat(64) };
         // The tool itself vouches for what it brings along; its version is nobody's floor.
@@ -105,14 +105,14 @@ fn locked_registry(session: &Session, name: &str, old: &Lock) -> Result<LockedRe
     let before = old.registry(name);
     let url = match before {
         Some(before) => before.url.clone(),
-        None => session.trust.registry(name)?.place.clone(),
+        None => registries.trust.registry(name)?.place.clone(),
     };
-    let root = match session.views.get(name) {
+    let root = match registries.views.get(name) {
         Some(view) => LockedRoot { version: view.chain().root_version(), sha256: view.chain().root_sha256() },
         None => match before {
             Some(before) => before.root.clone(),
             None => {
-                let pin = &session.trust.registry(name)?.root;
+                let pin = &registries.trust.registry(name)?.root;
                 LockedRoot { version: pin.version, sha256: pin.sha256.clone() }
             }
         },
@@ -121,7 +121,7 @@ fn locked_registry(session: &Session, name: &str, old: &Lock) -> Result<LockedRe
 }
 
 fn step(
-    session: &mut Session,
+    registries: &mut Registries,
     key: &Key,
     wish: &Wish,
     registry: &str,
@@ -144,18 +144,18 @@ fn step(
             publisher: None,
             unreviewed: wish.unreviewed,
         };
-        if !is_at_hand(session, locked, old)? {
-            let release = find_locked(session, locked, old, wish, moves)?;
-            step.publisher = Some(session.view(registry)?.publisher(key.rule.publisher())?);
+        if !is_at_hand(registries, locked, old)? {
+            let release = find_locked(registries, locked, old, wish, moves)?;
+            step.publisher = Some(registries.view(registry)?.publisher(key.rule.publisher())?);
             step.release = Some(release);
         }
         return Ok(step);
     }
     if let Some(locked) = old.registry(registry) {
-        check_lock(session, locked, old.rule(&key.rule))?;
+        check_lock(registries, locked, old.rule(&key.rule))?;
     }
     let policy = Policy { unreviewed: wish.unreviewed, yanked: moves.yanked };
-    let view = session.view(registry)?;
+    let view = registries.view(registry)?;
     let release =
         view.choose(&key.rule, Some(&wanted).filter(|wanted| **wanted != semver::VersionReq::STAR), policy)?;
     let publisher = view.publisher(key.rule.publisher())?;
@@ -193,12 +193,12 @@ fn step(
 }
 
 /// Checks that the user's registry is the one of the lock, and not older.
-fn check_lock(session: &mut Session, locked: &LockedRegistry, rule: Option<&LockedRule>) -> Result<(), Error> {
+fn check_lock(registries: &mut Registries, locked: &LockedRegistry, rule: Option<&LockedRule>) -> Result<(), Error> {
     if locked.id == BUNDLED {
         return Ok(());
     }
-    session.accept(locked)?;
-    let known = session.trust.registry(&locked.id)?.clone();
+    registries.accept(locked)?;
+    let known = registries.trust.registry(&locked.id)?.clone();
     let confused = |why: String| Error::Confused { name: locked.id.clone(), why };
     let pin = Pin::from(&locked.root);
     if pin.version == known.root.version && pin.sha256 != known.root.sha256 {
@@ -208,36 +208,36 @@ fn check_lock(session: &mut Session, locked: &LockedRegistry, rule: Option<&Lock
         )));
     }
     let role = rule.filter(|rule| rule.registry == locked.id).map(|rule| (rule.role.name.as_str(), rule.role.version));
-    Ok(session.view(&locked.id)?.check_lock_floor(&pin, role)?)
+    Ok(registries.view(&locked.id)?.check_lock_floor(&pin, role)?)
 }
 
 /// True when the component of a locked rule is in the store with what vouches for it, or in the binary.
-fn is_at_hand(session: &mut Session, locked: &LockedRule, lock: &Lock) -> Result<bool, Error> {
+fn is_at_hand(registries: &mut Registries, locked: &LockedRule, lock: &Lock) -> Result<bool, Error> {
     if locked.registry == BUNDLED {
-        return Ok(session.view(BUNDLED).is_ok_and(|view| {
+        return Ok(registries.view(BUNDLED).is_ok_and(|view| {
             let releases = view.releases(&locked.name).unwrap_or_default();
             releases.iter().any(|release| release.component.sha256 == locked.sha256)
         }));
     }
-    if session.trust.registry(&locked.registry).is_err() {
+    if registries.trust.registry(&locked.registry).is_err() {
         return Ok(false);
     }
-    Ok(load(session, locked, Path::new(lockfile::FILE_NAME)).is_ok() && lock.registry(&locked.registry).is_some())
+    Ok(load(registries, locked, Path::new(lockfile::FILE_NAME)).is_ok() && lock.registry(&locked.registry).is_some())
 }
 
 /// The version that the lock names, from the registry that the lock names.
 fn find_locked(
-    session: &mut Session,
+    registries: &mut Registries,
     locked: &LockedRule,
     lock: &Lock,
     wish: &Wish,
     moves: &Moves,
 ) -> Result<Release, Error> {
     if let Some(registry) = lock.registry(&locked.registry) {
-        check_lock(session, registry, Some(locked))?;
+        check_lock(registries, registry, Some(locked))?;
     }
     let policy = Policy { unreviewed: wish.unreviewed, yanked: true };
-    let view = session.view(&locked.registry)?;
+    let view = registries.view(&locked.registry)?;
     let found = view.releases(&locked.name)?.into_iter().find(|release| release.version == locked.version);
     let release = found.ok_or_else(|| Error::NoLockedVersion {
         rule: locked.name.to_string(),
@@ -266,7 +266,7 @@ fn find_locked(
         if yanked.security && !moves.yanked {
             return Err(withdrawn(why));
         }
-        session.warnings.push(format!("`{}` {} is in the lockfile, and {why}", locked.name, locked.version));
+        registries.warnings.push(format!("`{}` {} is in the lockfile, and {why}", locked.name, locked.version));
     }
     Ok(release)
 }
@@ -283,12 +283,12 @@ impl Plan {
     }
 
     /// Publishers that the user has not agreed to, each with the registry and what is known about it.
-    pub fn strangers(&self, session: &mut Session) -> Result<Vec<(String, Publisher, Acquaintance)>, Error> {
+    pub fn strangers(&self, registries: &mut Registries) -> Result<Vec<(String, Publisher, Acquaintance)>, Error> {
         let mut strangers: Vec<(String, Publisher, Acquaintance)> = Vec::new();
         for step in &self.steps {
             let Some(publisher) = &step.publisher else { continue };
-            let registry = session.registry(&step.registry)?;
-            let acquaintance = session.acquaintance(&registry, publisher);
+            let registry = registries.registry(&step.registry)?;
+            let acquaintance = registries.acquaintance(&registry, publisher);
             // Whoever committed the lock agreed to these keys.
             let in_lock = step.old.as_ref().is_some_and(|old| {
                 old.registry == step.registry && old.role.name == publisher.name && old.role.keyids == publisher.keys
@@ -306,11 +306,11 @@ impl Plan {
     /// # Errors
     /// When bytes cannot be had or are not what was signed, or a file cannot be written. The lock then stays as it
     /// was.
-    pub fn apply(&self, session: &mut Session, scope: &Scope) -> Result<Applied, Error> {
-        let store = session.store();
+    pub fn apply(&self, registries: &mut Registries, scope: &Scope) -> Result<Applied, Error> {
+        let store = registries.store();
         for step in &self.steps {
             if let Some(release) = step.release.as_ref().filter(|_| step.registry != BUNDLED) {
-                session.view(&step.registry)?.install(&store, release, step.unreviewed)?;
+                registries.view(&step.registry)?.install(&store, release, step.unreviewed)?;
             }
         }
         let _guard = store.lock()?;

@@ -18,7 +18,7 @@ use crate::registry::verify::Publisher;
 
 /// Registries as they are needed, each asked once.
 #[derive(Debug)]
-pub struct Session {
+pub struct Registries {
     places: Places,
     /// whom the user trusts
     pub trust: Trust,
@@ -30,8 +30,8 @@ pub struct Session {
     pub warnings: Vec<String>,
 }
 
-impl Session {
-    /// A session; no registry is asked yet.
+impl Registries {
+    /// The registries; none is asked yet.
     ///
     /// # Errors
     /// When the user's registries cannot be read.
