@@ -192,6 +192,8 @@ fn withdrawn_rules_behave_as_their_kind_of_withdrawal_says() {
     let world = World::new();
     let user = world.user();
     user.install("acme/fix-boot").expect("installed");
+    let early = world.user();
+    early.install("acme/fix-boot").expect("installed");
     let locked = user.scope().folder;
     // A yanked version stays for those who have it in a lock, with a warning, and is chosen by nobody else.
     world.yank("acme/fix-boot", "1.0.0", false);
@@ -213,6 +215,16 @@ fn withdrawn_rules_behave_as_their_kind_of_withdrawal_says() {
     assert_eq!(error, "`acme/fix-boot` 1.0.0 must not be used: its publisher took it back (wrong results)");
     let moves = Moves { yanked: true, ..Moves::default() };
     assert_eq!(third.change("acme/fix-boot", &moves).as_deref(), Ok("acme/fix-boot 1.0.0"));
+    assert_eq!(loaded(&third).as_deref(), Ok("acme/fix-boot 1.0.0"), "who insists may use it");
+    // Where it was installed before, it does not run either once that was heard.
+    assert_eq!(loaded(&early).as_deref(), Ok("acme/fix-boot 1.0.0"), "not heard of yet");
+    early.registries().view(NAME).expect("view").releases(&rule("acme/fix-boot")).expect("heard of it");
+    assert_eq!(
+        loaded(&early).expect_err("taken back"),
+        "`acme/fix-boot` 1.0.0 must not be used: its publisher took it back (wrong results)"
+    );
+    assert_eq!(early.change("acme/fix-boot", &moves).as_deref(), Ok("acme/fix-boot 1.0.0"));
+    assert_eq!(loaded(&early).as_deref(), Ok("acme/fix-boot 1.0.0"), "who insists may use it");
     // Revoked by the maintainers: it does not even run where it is installed, once that was heard.
     let hash = delegate_doctor::files::sha256_hex(b"first");
     world.repository.revoke(&hash, "hostile", &[&key(REVIEWED)]).expect("revoked");

@@ -57,6 +57,16 @@ pub enum Error {
         /// what is missing
         why: String,
     },
+    /// a version that its publisher took back for security after it was installed
+    #[error("`{rule}` {version} must not be used: its publisher took it back ({why})")]
+    TakenBack {
+        /// rule
+        rule: String,
+        /// version
+        version: String,
+        /// the publisher's words
+        why: String,
+    },
     /// the lock and the registry contradict each other
     #[error("The registry `{registry}` is older than the one that the lockfile was made with: {why}")]
     OlderThanLock {
@@ -86,6 +96,11 @@ impl Hint for Error {
                 Some(format!("Did you mean {}? Nothing is chosen for you", near.join(", ")))
             }
             Self::NoVersion { hint, .. } => hint.map(str::to_owned),
+            Self::TakenBack { .. } => Some(
+                "Run `delegate-doctor rules update` or `remove`; to use it all the same, install it again with \
+                 `--allow-yanked`"
+                    .to_owned(),
+            ),
             Self::Unproven { .. } => Some("Install it again with `delegate-doctor rules install`".to_owned()),
             Self::OlderThanLock { .. } => {
                 Some("Somebody serves an old registry, or the mirror lags behind; try another one".to_owned())

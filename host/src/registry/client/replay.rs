@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::{Error, Registry};
+use serde::de::DeserializeOwned;
+
+use super::{Error, Registry, harmless};
 use crate::files;
 use crate::registry::floor;
 use crate::registry::layout::{self, REVIEWED};
@@ -13,6 +15,11 @@ use crate::registry::verify::{Chain, Problem, Refused, Review, Signed, Subject};
 
 /// File with the hashes that the maintainers revoked, as far as they are known.
 pub(super) const REVOKED: &str = "revoked.json";
+/// File with what publishers took back for security, by publisher: hashes and reasons, as far as they are known.
+pub(super) const TAKEN_BACK: &str = "taken-back.json";
+
+/// What publishers took back for security.
+type TakenBack = BTreeMap<String, BTreeMap<String, String>>;
 
 impl Registry {
     /// Checks again, at the time when it was installed, that a component was vouched for; gives its bytes. This
@@ -58,6 +65,17 @@ impl Registry {
             let because = chain.because("", Problem::Revoked);
             return Err(Refused { subject: Subject::Target(target.to_string()), ..because }.into());
         }
+        // Who installed it when it was taken back already insisted on it.
+        let insisted = signed.record.as_ref().is_some_and(|record| record.yanked.is_some());
+        let taken_back = self.taken_back()?;
+        let why = taken_back.get(record.rule.publisher()).and_then(|hashes| hashes.get(&record.sha256));
+        if let Some(why) = why.filter(|_| !insisted) {
+            return Err(Error::TakenBack {
+                rule: record.rule.to_string(),
+                version: record.version.to_string(),
+                why: harmless(why),
+            });
+        }
         let bytes = blob("component", &record.sha256)?;
         chain.check_bytes(&signed, &bytes)?;
         Ok(bytes)
@@ -65,17 +83,43 @@ impl Registry {
 
     /// True when the maintainers revoked it, as far as was heard of it.
     fn is_known_as_revoked(&self, sha256: &str) -> Result<bool, Error> {
-        let Some(memory) = &self.memory else { return Ok(false) };
-        let bytes = match files::read_regular(&memory.state.join(REVOKED), layout::MOST_ROLE_BYTES) {
+        Ok(self.remembered::<BTreeMap<String, String>>(REVOKED)?.contains_key(sha256))
+    }
+
+    /// What publishers took back for security, as far as was heard of it.
+    fn taken_back(&self) -> Result<TakenBack, Error> {
+        self.remembered(TAKEN_BACK)
+    }
+
+    /// Notes what a publisher has taken back for security: hashes and reasons.
+    ///
+    /// # Errors
+    /// When what is noted of others is damaged, or it cannot be written.
+    pub(super) fn note_taken_back(&self, publisher: &str, now: BTreeMap<String, String>) -> Result<(), Error> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let mut all = self.taken_back()?;
+        if all.get(publisher).map_or(now.is_empty(), |known| *known == now) {
+            return Ok(());
+        }
+        all.insert(publisher.to_owned(), now);
+        Ok(files::write_json(&memory.state.join(TAKEN_BACK), &all)?)
+    }
+
+    /// A file of what was heard of this registry; nothing was heard when there is none.
+    fn remembered<T: Default + DeserializeOwned>(&self, file: &str) -> Result<T, Error> {
+        let Some(memory) = &self.memory else { return Ok(T::default()) };
+        let path = memory.state.join(file);
+        let bytes = match files::read_regular(&path, layout::MOST_ROLE_BYTES) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
             Err(error) => return Err(error.into()),
         };
-        let revoked: BTreeMap<String, String> = serde_json::from_slice(&bytes).map_err(|error| {
-            let path = memory.state.join(REVOKED);
-            floor::Error::Damaged { registry: self.name.clone(), path, why: format!("is damaged: {error}") }
-        })?;
-        Ok(revoked.contains_key(sha256))
+        let damaged = |error| floor::Error::Damaged {
+            registry: self.name.clone(),
+            path: path.clone(),
+            why: format!("is damaged: {error}"),
+        };
+        Ok(serde_json::from_slice(&bytes).map_err(damaged)?)
     }
 }
 

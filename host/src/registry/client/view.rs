@@ -158,6 +158,11 @@ impl View {
             });
         }
         releases.sort_by(|a, b| (&a.rule, &a.version).cmp(&(&b.rule, &b.version)));
+        let unsafe_ones = releases.iter().filter_map(|release| {
+            let yanked = release.yanked().filter(|yanked| yanked.security)?;
+            Some((release.component.sha256.clone(), yanked.reason.clone()))
+        });
+        self.registry.note_taken_back(publisher, unsafe_ones.collect())?;
         Ok(releases)
     }
 
