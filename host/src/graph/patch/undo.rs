@@ -75,6 +75,11 @@ impl<V: PartialEq> Difference<V> {
     }
 }
 
+/// Equal, or the very same: an argument that is no number equals nothing, itself included.
+fn is_same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
 impl Undo {
     /// What leads from one program to another of the same origin.
     pub(super) fn between(from: &Program, to: &Program) -> Self {
@@ -121,7 +126,7 @@ impl Undo {
         }
         for (expected, restored) in &self.changed_nodes {
             match draft.nodes.get(expected.id) {
-                Some(node) if node == expected => drop(draft.nodes.insert(expected.id, Arc::clone(restored))),
+                Some(node) if is_same(node, expected) => drop(draft.nodes.insert(expected.id, Arc::clone(restored))),
                 _ => return Err(conflict(format!("node `{}` has changed since", expected.name))),
             }
         }
@@ -137,7 +142,7 @@ impl Undo {
         }
         for (expected, restored) in &self.changed_values {
             match draft.values.get(expected.id) {
-                Some(value) if value == expected => drop(draft.values.insert(expected.id, Arc::clone(restored))),
+                Some(value) if is_same(value, expected) => drop(draft.values.insert(expected.id, Arc::clone(restored))),
                 _ => return Err(conflict(format!("value `{}` has changed since", expected.name))),
             }
         }
