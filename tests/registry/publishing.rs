@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use dd_tests::{Ran, Sandbox, bundled_component, workspace};
+use delegate_doctor::registry::key::SigningKey;
 
 /// The evidence that a bundled rule was published with.
 fn evidence(rule: &str) -> String {
@@ -106,7 +107,7 @@ fn keys_are_private_and_encrypted_unless_asked_otherwise() {
     assert!(ran.stderr.contains("The passphrase has 5 characters, and at least 12 are needed"), "{}", ran.stderr);
     let ran = run(&sandbox, "rules key new acme --passphrase-file phrase").good();
     let path = sandbox.home().join("data/keys/acme.pem");
-    assert!(fs_err::read_to_string(&path).expect("key").starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----\n"));
+    assert!(SigningKey::is_encrypted(&path).expect("a key"));
     assert_eq!(ran.stdout.trim().len(), 39, "the fingerprint is data: {}", ran.stdout);
     #[cfg(unix)]
     {

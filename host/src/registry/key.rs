@@ -12,6 +12,8 @@ use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _};
 use ed25519_dalek::pkcs8::{KeypairBytes, PublicKeyBytes};
 use ed25519_dalek::{Signature, Signer as _, VerifyingKey};
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::der::pem::PemLabel as _;
 use zeroize::Zeroizing;
 
 use super::metadata;
@@ -22,7 +24,11 @@ use crate::hint::Hint;
 const KEY_FILE_BYTES: u64 = 16 << 10;
 /// Shortest passphrase, in characters.
 pub const PASSPHRASE_CHARACTERS: usize = 12;
-const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+
+/// The line that a key behind a passphrase begins with (RFC 7468, section 11).
+fn encrypted_header() -> String {
+    format!("-----BEGIN {}-----", EncryptedPrivateKeyInfoRef::PEM_LABEL)
+}
 
 /// Why a key cannot be made, read or used.
 #[derive(Debug, thiserror::Error)]
@@ -241,7 +247,7 @@ impl SigningKey {
     /// # Errors
     /// When the file cannot be read.
     pub fn is_encrypted(path: &Path) -> Result<bool, Error> {
-        Ok(String::from_utf8_lossy(&read(path)?).contains(ENCRYPTED))
+        Ok(String::from_utf8_lossy(&read(path)?).contains(&encrypted_header()))
     }
 
     /// Reads a private key file.
@@ -262,7 +268,7 @@ impl SigningKey {
             }
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| no_key())?;
-        let key = if text.contains(ENCRYPTED) {
+        let key = if text.contains(&encrypted_header()) {
             let passphrase = passphrase.ok_or_else(|| Error::NeedsPassphrase(path.to_path_buf()))?;
             ed25519_dalek::SigningKey::from_pkcs8_encrypted_pem(text, passphrase)
                 .map_err(|_| Error::WrongPassphrase(path.to_path_buf()))?
@@ -324,7 +330,7 @@ mod tests {
     fn what_is_no_key_is_told() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("x.pem");
-        fs_err::write(&path, "-----BEGIN ENCRYPTED PRIVATE KEY-----\n").expect("write");
+        fs_err::write(&path, format!("{}\n", encrypted_header())).expect("write");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
