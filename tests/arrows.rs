@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use dd_tests::workspace;
 
 /// What everything may use: plain types and files.
-const GROUND: &[&str] = &["cache", "evidence", "files", "hint", "interrupt", "progress", "shell", "tensor"];
+const GROUND: &[&str] =
+    &["cache", "evidence", "file_lock", "files", "hint", "interrupt", "progress", "shell", "tensor"];
 /// The only modules that talk to the world outside of files.
 const EDGES: &[&str] = &["torch", "target", "sandbox", "registry"];
 /// In order.

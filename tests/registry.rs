@@ -13,6 +13,8 @@ mod no_keys;
 mod publishing;
 #[path = "registry/python_tuf.rs"]
 mod python_tuf;
+#[path = "registry/simulator.rs"]
+mod simulator;
 #[path = "registry/torture.rs"]
 mod torture;
 #[path = "registry/workflow.rs"]

@@ -94,10 +94,23 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 /// # Errors
 /// When it is no regular file, or cannot be opened.
 pub fn open_regular(path: &Path) -> io::Result<fs::File> {
+    opened(path, std::fs::OpenOptions::new().read(true))
+}
+
+/// Opens the file that a lock is taken on, and makes it when there is none; its content is left alone.
+///
+/// # Errors
+/// When it is no regular file, or cannot be opened.
+pub fn open_lock(path: &Path) -> io::Result<fs::File> {
+    // For reading as well: a pipe that is only written to is refused by the system in words about devices.
+    opened(path, std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false))
+}
+
+fn opened(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let file = options.custom_flags(nonblocking).open(path);
     let file =
         file.map_err(|error| io::Error::new(error.kind(), format!("failed to open `{}`: {error}", path.display())))?;
     let kind = file.metadata()?.file_type();
@@ -146,6 +159,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).expect("pipe");
         for endless in [Path::new("/dev/zero"), &pipe] {
+            assert!(open_lock(endless).expect_err("no lock").to_string().contains("is no regular file"));
             assert!(read_text(endless).expect_err("endless").to_string().contains("is no regular file"));
         }
         assert_eq!(read_text(folder.path()).expect_err("a folder").kind(), io::ErrorKind::IsADirectory);

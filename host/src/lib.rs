@@ -10,6 +10,7 @@ pub mod decision;
 mod equivalence;
 pub mod evidence;
 pub mod export;
+mod file_lock;
 pub mod files;
 pub mod gates;
 pub mod graph;

@@ -135,8 +135,7 @@ impl RunFolder {
         if !resume {
             fs::create_dir_all(&path).map_err(io_error)?;
         }
-        let lock =
-            fs::File::options().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(io_error)?;
+        let lock = files::open_lock(&path.join(LOCK)).map_err(io_error)?;
         if lock.file().try_lock().is_err() {
             return Err(Error::Locked(path));
         }
@@ -301,7 +300,7 @@ pub fn resume_command(command: &[String], folder: &Path) -> String {
 
 /// True while a process works in the folder.
 pub fn is_in_use(folder: &Path) -> bool {
-    let lock = fs::File::options().write(true).open(folder.join(LOCK));
+    let lock = files::open_regular(&folder.join(LOCK));
     lock.is_ok_and(|lock| matches!(lock.file().try_lock(), Err(std::fs::TryLockError::WouldBlock)))
 }
 

@@ -4,7 +4,6 @@
 //! a broken attempt left is removed by the next. A lock file keeps two processes from installing at once.
 
 use std::ffi::OsStr;
-use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,8 +11,8 @@ use std::time::Duration;
 use fs_err as fs;
 
 use super::Error;
+use crate::file_lock;
 use crate::files::write_atomic;
-use crate::interrupt;
 use crate::progress::{Progress, Step};
 use crate::torch::child;
 
@@ -60,24 +59,11 @@ impl ManagedTool {
             return Ok(folder);
         }
         let lock_path = tools.join(format!("{}-{}.lock", self.name, self.version));
-        let lock = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path)?;
-        let mut told = false;
-        loop {
-            match lock.file().try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(error)) => return Err(error.into()),
-                Err(TryLockError::WouldBlock) => {
-                    if !told {
-                        progress.note(&format!("Waiting for another process that is installing {}", self.title()));
-                        told = true;
-                    }
-                    if interrupt::requested() {
-                        return Err(Error::Interrupted);
-                    }
-                    std::thread::sleep(Duration::from_millis(100));
-                }
-            }
-        }
+        let waiting = || progress.note(&format!("Waiting for another process that is installing {}", self.title()));
+        let _lock = file_lock::wait(&lock_path, &waiting).map_err(|error| match error.kind() {
+            std::io::ErrorKind::Interrupted => Error::Interrupted,
+            _ => error.into(),
+        })?;
         // The other process may have finished it.
         if marker.is_file() {
             return Ok(folder);

@@ -8,6 +8,7 @@
 mod apply;
 mod arguments;
 mod difference;
+mod finish;
 mod names;
 mod overlay;
 #[cfg(test)]

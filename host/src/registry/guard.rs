@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fs_err as fs;
 
-use crate::interrupt;
+use crate::{files, interrupt};
 
 /// How long another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -33,7 +33,7 @@ impl Guard {
         let path = folder.join(".lock");
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("failed to lock `{}`: {error}", path.display()));
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(named)?;
+        let file = files::open_lock(&path)?.into_file();
         let begun = Instant::now();
         let own = folder.join(".lock-held");
         loop {

@@ -70,6 +70,22 @@ pub(super) struct AgreeArguments {
     pub(super) allow_yanked: bool,
 }
 
+/// Which rules a command is about, and whom it may ask.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct PlaceArguments {
+    #[command(flatten)]
+    network: NetworkArguments,
+    #[command(flatten)]
+    scope: ScopeArguments,
+}
+
+impl PlaceArguments {
+    /// The place, and the registries of the user.
+    pub(super) fn open(&self, context: &Context) -> Result<(Scope, Registries), Failure> {
+        Ok((self.scope.scope(context)?, registries(context, self.network.offline)?))
+    }
+}
+
 /// The registries of the user.
 pub(super) fn registries(context: &Context, offline: bool) -> Result<Registries, Failure> {
     let manner = Manner { offline, ..Manner::default() };

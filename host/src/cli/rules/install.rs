@@ -1,7 +1,7 @@
 //! `rules install`, `update`, `remove`, `pin`, `unpin`: what is wanted, and what follows from it.
 
 use super::Context;
-use super::changing::{AgreeArguments, NetworkArguments, ScopeArguments, change, difference, registries, warn};
+use super::changing::{AgreeArguments, PlaceArguments, ScopeArguments, change, difference, registries, warn};
 use crate::output::{Exit, Failure};
 use crate::registry::client::Policy;
 use crate::registry::install::{self, Error, Moves, Present, Registries, Scope};
@@ -36,14 +36,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     agree: AgreeArguments,
     #[command(flatten)]
-    network: NetworkArguments,
-    #[command(flatten)]
-    scope: ScopeArguments,
+    place: PlaceArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let scope = arguments.scope.scope(context)?;
-    let mut registries = registries(context, arguments.network.offline)?;
+    let (scope, mut registries) = arguments.place.open(context)?;
     if arguments.locked {
         return locked(arguments, context, &scope, &mut registries);
     }
@@ -163,14 +160,11 @@ pub(super) struct Update {
     #[command(flatten)]
     agree: AgreeArguments,
     #[command(flatten)]
-    network: NetworkArguments,
-    #[command(flatten)]
-    scope: ScopeArguments,
+    place: PlaceArguments,
 }
 
 pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Failure> {
-    let scope = arguments.scope.scope(context)?;
-    let mut registries = registries(context, arguments.network.offline)?;
+    let (scope, mut registries) = arguments.place.open(context)?;
     let moves = Moves {
         update: arguments.rules.clone(),
         update_all: arguments.rules.is_empty(),
@@ -255,13 +249,11 @@ pub(super) struct Pin {
     #[command(flatten)]
     agree: AgreeArguments,
     #[command(flatten)]
-    network: NetworkArguments,
-    #[command(flatten)]
-    scope: ScopeArguments,
+    place: PlaceArguments,
 }
 
 pub(super) fn pin(arguments: &Pin, context: &Context) -> Result<Exit, Failure> {
-    let scope = arguments.scope.scope(context)?;
+    let (scope, mut registries) = arguments.place.open(context)?;
     let typed = &arguments.rule;
     let exact = typed.versions.as_ref().map(|versions| {
         let text = versions.to_string();
@@ -269,7 +261,7 @@ pub(super) fn pin(arguments: &Pin, context: &Context) -> Result<Exit, Failure> {
         version.ok_or_else(|| Failure::new(format!("`{text}` is a range, and a rule is pinned to one version")))
     });
     let exact = exact.transpose()?;
-    set_pin(&scope, context, &typed.rule, &arguments.agree, arguments.network.offline, &|present, wish| {
+    set_pin(&scope, context, &mut registries, &typed.rule, &arguments.agree, &|present, wish| {
         let installed = present.lock.as_ref().and_then(|lock| lock.rule(&typed.rule)).map(|rule| rule.version.clone());
         wish.pin = exact.clone().or(installed);
     })
@@ -290,19 +282,20 @@ pub(super) struct Unpin {
 
 pub(super) fn unpin(arguments: &Unpin, context: &Context) -> Result<Exit, Failure> {
     let scope = arguments.scope.scope(context)?;
-    set_pin(&scope, context, &arguments.rule, &AgreeArguments::default(), true, &|_, wish| wish.pin = None)
+    let mut registries = registries(context, true)?;
+    let agree = AgreeArguments::default();
+    set_pin(&scope, context, &mut registries, &arguments.rule, &agree, &|_, wish| wish.pin = None)
 }
 
 fn set_pin(
     scope: &Scope,
     context: &Context,
+    registries: &mut Registries,
     rule: &RuleName,
     agree: &AgreeArguments,
-    offline: bool,
     set: &dyn Fn(&Present, &mut Wish),
 ) -> Result<Exit, Failure> {
-    let mut registries = registries(context, offline)?;
-    let plan = change(context, &mut registries, scope, agree, &Moves::default(), false, &|_, present, wanted| {
+    let plan = change(context, registries, scope, agree, &Moves::default(), false, &|_, present, wanted| {
         let key = is_wanted(scope, wanted, rule)?;
         if let Some(wish) = wanted.rules.get_mut(&key) {
             set(present, wish);

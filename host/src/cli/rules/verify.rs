@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::changing::{NetworkArguments, ScopeArguments, registries, warn};
+use super::changing::{PlaceArguments, warn};
 use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
@@ -23,9 +23,7 @@ pub(super) struct Outdated {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
     #[command(flatten)]
-    network: NetworkArguments,
-    #[command(flatten)]
-    scope: ScopeArguments,
+    place: PlaceArguments,
 }
 
 /// The JSON form; version 1.
@@ -49,8 +47,7 @@ struct Row {
 }
 
 pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, Failure> {
-    let scope = arguments.scope.scope(context)?;
-    let mut registries = registries(context, arguments.network.offline)?;
+    let (scope, mut registries) = arguments.place.open(context)?;
     let present = Present::read(&scope)?;
     let mut rows = Vec::new();
     for locked in present.lock.unwrap_or_default().rules {
@@ -120,14 +117,11 @@ pub(super) struct Verify {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    network: NetworkArguments,
-    #[command(flatten)]
-    scope: ScopeArguments,
+    place: PlaceArguments,
 }
 
 pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Failure> {
-    let scope = arguments.scope.scope(context)?;
-    let mut registries = registries(context, arguments.network.offline)?;
+    let (scope, mut registries) = arguments.place.open(context)?;
     let lock = Present::read(&scope)?.lock.unwrap_or_default();
     let path = scope.folder.join(lockfile::FILE_NAME);
     let (mut text, mut bad) = (String::new(), 0);

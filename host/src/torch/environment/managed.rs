@@ -4,7 +4,6 @@
 //! its marker file is written, which is the last step. What a broken attempt left is removed by the
 //! next. A lock file keeps two processes from making it at once.
 
-use std::fs::TryLockError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +12,8 @@ use std::time::Duration;
 use fs_err as fs;
 
 use super::{Error, Search, interpreter_of, probe};
+use crate::file_lock;
 use crate::files::{sha256_hex, write_atomic};
-use crate::interrupt;
 use crate::progress::{Progress, Step};
 use crate::torch::child;
 
@@ -55,29 +54,11 @@ pub(super) fn create(folder: &Path, search: &Search, progress: &dyn Progress) ->
     let parent = folder.parent().unwrap_or(folder);
     fs::create_dir_all(parent).map_err(trouble(parent))?;
     let lock_path = folder.with_extension("lock");
-    let lock = fs::OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&lock_path)
-        .map_err(trouble(&lock_path))?;
-    let mut told = false;
-    loop {
-        match lock.file().try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::Error(source)) => return Err(Error::Folder { folder: lock_path, source }),
-            Err(TryLockError::WouldBlock) => {
-                if !told {
-                    progress.note("Waiting for another process that is making the Python environment");
-                    told = true;
-                }
-                if interrupt::requested() {
-                    return Err(Error::Interrupted);
-                }
-                std::thread::sleep(Duration::from_millis(100));
-            }
-        }
-    }
+    let waiting = || progress.note("Waiting for another process that is making the Python environment");
+    let _lock = file_lock::wait(&lock_path, &waiting).map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => Error::Interrupted,
+        _ => trouble(&lock_path)(error),
+    })?;
     // The other process may have finished it. One that was made to its end is replaced only when it says itself
     // that its packages are gone: whoever cannot start it should not lose it.
     if is_complete(folder) {
