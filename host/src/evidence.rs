@@ -80,6 +80,13 @@ pub struct TargetLabel {
     pub physical_arm: bool,
 }
 
+impl TargetLabel {
+    /// True when times measured there are times of a real CPU: an emulated one says nothing about speed.
+    pub fn measures_speed(&self) -> bool {
+        self.kind != "qemu"
+    }
+}
+
 /// JSON has no infinities: a figure that is not finite is written as `"Infinity"`, `"-Infinity"` or `"NaN"`.
 mod figure {
     use std::borrow::Cow;

@@ -415,16 +415,27 @@ impl Walk<'_, '_> {
     fn speed(&mut self) -> Result<GateReport, Error> {
         let Ok(lowered) = &self.prepared.lowered else { return Err(self.lowering_error()) };
         let inputs = self.answers.files.first().map(Vec::as_slice).unwrap_or_default();
-        let plan = self.bench.benchmark_plan();
-        let before = &self.base.measured.lowered.pte;
-        let outcome = self
-            .bench
-            .clock
-            .child(|| benchmark(&*self.bench.target, before, &lowered.pte, inputs, &plan, self.bench.progress))?;
-        self.benchmark = account::comparison(&outcome);
+        let report = if self.bench.target.label().measures_speed() {
+            let plan = self.bench.benchmark_plan();
+            let before = &self.base.measured.lowered.pte;
+            let outcome = self
+                .bench
+                .clock
+                .child(|| benchmark(&*self.bench.target, before, &lowered.pte, inputs, &plan, self.bench.progress))?;
+            self.benchmark = account::comparison(&outcome);
+            outcome.report
+        } else {
+            GateReport {
+                gate: Gate::Benchmark,
+                status: GateStatus::NotRun,
+                summary: "correct on Arm (emulated), speed not measured on Arm".to_owned(),
+                facts: Vec::new(),
+                seconds: 0.0,
+            }
+        };
         let measured = profile_program(self.bench, lowered.clone(), inputs, &self.prepared.folder, Some(self.round))?;
         self.measured = Some(measured);
-        Ok(outcome.report)
+        Ok(report)
     }
 
     fn eager_folder(&self) -> String {

@@ -19,7 +19,6 @@ use crate::rank::{self, Ranking};
 use crate::report::assemble::Untraced;
 use crate::run_folder::RunFolder;
 use crate::settings::{OptimizeSettings, TargetChoice};
-use crate::target::local::LocalTarget;
 use crate::target::{self, RunOutcome, RunRequest, Target, TraceRequest};
 use crate::torch::environment::{self, Search};
 use crate::torch::protocol::TensorFile;
@@ -98,11 +97,8 @@ impl<'a> Workbench<'a> {
             thread::scope(|scope| {
                 // A worker that cannot be started is reported by the first request.
                 scope.spawn(|| workers.warm());
-                match settings.target {
-                    TargetChoice::Local => {
-                        Ok(Box::new(LocalTarget::prepare(&environment, &folders.cache, progress)?) as Box<dyn Target>)
-                    }
-                }
+                let TargetChoice { selector, runner } = &settings.target;
+                Ok(target::prepare(selector, runner.as_deref(), &environment, &folders.cache, progress)?)
             })
         })?;
         let threads = settings.threads.unwrap_or_else(|| target.default_threads());

@@ -6,6 +6,7 @@
 //! `tests/hostile/inputs/` once it is mended.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use hostile_rules::fuzz::TARGETS;
@@ -27,6 +28,18 @@ const COVERAGE: [&str; 8] = [
 const WATCHED: [&str; 3] = ["delegate_doctor", "hostile_rules", "rule_sdk"];
 /// Set where this program stands in front of the compiler.
 const WRAPPING: &str = "DELEGATE_DOCTOR_FUZZ_BUILD";
+/// How long a target runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Length {
+    /// For so many seconds, beginning with what earlier runs kept.
+    Seconds(u32),
+    /// For so many inputs that a fixed seed draws from the inputs in the repository: what it finds, it finds again.
+    Repeatable(u32),
+}
+
+/// Inputs of each target in a run that a change must pass.
+pub(crate) const SHORT: Length = Length::Repeatable(3_000);
+
 /// Memory that a target may take, in MiB.
 const MEMORY: u32 = 4_096;
 /// Seconds that one input may take.
@@ -48,8 +61,8 @@ pub(crate) fn as_compiler() -> Option<ExitCode> {
     }
 }
 
-/// Runs each target for some seconds.
-pub(crate) fn fuzz(seconds: u32, only: Option<&str>) -> Result {
+/// Runs each target, or only one.
+pub(crate) fn fuzz(length: Length, only: Option<&str>) -> Result {
     let folder = root().join("fuzz");
     let built = root().join("target");
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -65,13 +78,19 @@ pub(crate) fn fuzz(seconds: u32, only: Option<&str>) -> Result {
         for folder in [&corpus, &artifacts] {
             fs_err::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
+        let empty = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let (begin, limit): (&Path, Vec<String>) = match length {
+            Length::Seconds(seconds) => (&corpus, vec![format!("-max_total_time={seconds}")]),
+            Length::Repeatable(runs) => (empty.path(), vec![format!("-runs={runs}"), "-seed=1".to_owned()]),
+        };
         run(Command::new(built.join("debug").join(target.name))
             .current_dir(&folder)
-            .arg(&corpus)
+            .arg(begin)
             .arg(root().join("tests/hostile/inputs").join(target.name))
             .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .args([format!("-max_total_time={seconds}"), format!("-timeout={PATIENCE}")])
-            .arg(format!("-rss_limit_mb={MEMORY}")))
+            .args(limit)
+            .args([format!("-timeout={PATIENCE}"), format!("-rss_limit_mb={MEMORY}")])
+            .args(["-verbosity=0", "-print_final_stats=1"]))
         .map_err(|error| format!("target `{}`: {error}; see fuzz/artifacts/", target.name))?;
     }
     Ok(())

@@ -45,6 +45,9 @@ enum Chore {
         /// How long each runs
         #[arg(long, default_value_t = 30)]
         seconds: u32,
+        /// The run that a change must pass: the same inputs each time
+        #[arg(long, conflicts_with = "seconds")]
+        short: bool,
     },
     /// Measure
     #[command(subcommand)]
@@ -104,7 +107,10 @@ fn main() -> ExitCode {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
         Chore::Registry => rules::command(false, false),
         Chore::Test => test::test().map_err(Into::into),
-        Chore::Fuzz { target, seconds } => fuzz::fuzz(seconds, target.as_deref()).map_err(Into::into),
+        Chore::Fuzz { target, seconds, short } => {
+            let length = if short { fuzz::SHORT } else { fuzz::Length::Seconds(seconds) };
+            fuzz::fuzz(length, target.as_deref()).map_err(Into::into)
+        }
         Chore::Docs { check } => docs::docs(check).map_err(Into::into),
         Chore::Bench(Bench::Models { names, table_only }) => {
             bench_models::bench(&names, table_only).map_err(Into::into)

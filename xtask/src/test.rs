@@ -13,7 +13,7 @@ type Step = (&'static str, fn() -> Result);
 
 /// Runs every check in order and stops at the first failure.
 pub(crate) fn test() -> Result {
-    let steps: [Step; 8] = [
+    let steps: [Step; 9] = [
         ("system packages", system_packages),
         ("format", || run(cargo().args(["fmt", "--all", "--check"]))),
         ("lints", || run(cargo().args(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
@@ -21,6 +21,7 @@ pub(crate) fn test() -> Result {
         ("rules", || crate::rules::command(true, true).map_err(|error| error.to_string())),
         ("Python environment and runner", || python().map(drop)),
         ("tests", tests),
+        ("fuzz targets", || crate::fuzz::fuzz(crate::fuzz::SHORT, None)),
         ("documentation", || {
             run(cargo()
                 .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])

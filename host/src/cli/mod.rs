@@ -19,6 +19,7 @@ mod report;
 mod rules;
 mod setup;
 mod signing;
+mod targets;
 mod version;
 
 use std::ffi::{OsStr, OsString};

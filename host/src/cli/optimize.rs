@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::targets::TargetArguments;
 use super::{Context, Format, browser};
 use crate::output::{Exit, Failure};
 use crate::registry::install::Scope;
 use crate::report::model::Status;
 use crate::run_folder::{self, PAGE};
-use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice, parse_bytes};
+use crate::settings::{OptimizeArguments, OptimizeSettings, parse_bytes};
 use crate::{interrupt, pipeline, report};
 
 /// Find what slows a model down, repair it, and keep what measurements prove
@@ -53,12 +54,8 @@ pub(super) struct Arguments {
     #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Run")]
     seed: Option<u64>,
 
-    /// Where to run the programs [default: local]
-    #[arg(long, value_name = "TARGET", help_heading = "Target")]
-    target: Option<TargetChoice>,
-    /// Threads of the measured program [default: the cores of the target, at most 4]
-    #[arg(long, allow_negative_numbers = true, value_name = "N", help_heading = "Target")]
-    threads: Option<u32>,
+    #[command(flatten)]
+    target: TargetArguments,
 
     /// Only these rules, by their ids. A preview rule runs only when it is named here
     #[arg(long, value_name = "RULE", value_delimiter = ',', help_heading = "Rules")]
@@ -143,8 +140,9 @@ impl Arguments {
             command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             out: self.out,
             resume: self.resume,
-            target: self.target,
-            threads: self.threads,
+            target: self.target.target,
+            runner: self.target.runner,
+            threads: self.target.threads,
             rules: self.rules,
             only: self.only,
             skip: self.skip,

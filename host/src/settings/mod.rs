@@ -22,6 +22,7 @@ pub use project_file::ProjectFile;
 pub use quantity::parse_bytes;
 
 use crate::hint::Hint;
+use crate::target::selector::Selector;
 
 /// What every command shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +90,12 @@ pub enum RunPlace {
 }
 
 /// Where programs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum TargetChoice {
-    /// This machine, with ExecuTorch and XNNPACK (not an Arm measurement)
-    Local,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetChoice {
+    /// which target
+    pub selector: Selector,
+    /// the user's own runner for a device: an executable, or a folder with it and its libraries
+    pub runner: Option<PathBuf>,
 }
 
 /// Which rules take part in a run.
@@ -158,7 +161,9 @@ pub struct OptimizeArguments {
     /// `--resume` (`Some(None)`) or `--resume=DIR`
     pub resume: Option<Option<PathBuf>>,
     /// `--target`
-    pub target: Option<TargetChoice>,
+    pub target: Option<Selector>,
+    /// `--runner`
+    pub runner: Option<PathBuf>,
     /// `--threads`
     pub threads: Option<u32>,
     /// `--rules`
@@ -288,8 +293,11 @@ impl OptimizeSettings {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let TargetChoice::Local = self.target;
-        settings.insert("target".to_owned(), "local".to_owned());
+        settings.insert("target".to_owned(), self.target.selector.to_string());
+        if let Some(runner) = &self.target.runner {
+            let runner = std::path::absolute(runner).unwrap_or_else(|_| runner.clone());
+            settings.insert("runner".to_owned(), runner.display().to_string());
+        }
         if let Some(threads) = self.threads {
             settings.insert("threads".to_owned(), threads.to_string());
         }
@@ -367,7 +375,7 @@ impl OptimizeSettings {
         Ok(Self {
             place,
             common,
-            target: arguments.target.unwrap_or(TargetChoice::Local),
+            target: TargetChoice { selector: arguments.target.unwrap_or(Selector::Local), runner: arguments.runner },
             threads: match count("threads", arguments.threads.or(file.threads))? {
                 Some(threads) if threads > MOST_THREADS => {
                     return Err(Error::OutOfRange {

@@ -108,7 +108,7 @@ fn label_of(architecture: &str) -> TargetLabel {
 }
 
 /// Cores that this process may use, hyperthreads of one core counted once.
-fn physical_cores() -> u32 {
+pub(super) fn physical_cores() -> u32 {
     let available = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return available };
     let mut cores = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Where programs run: this host now, emulated Arm, phones and boards later.
+//! Where programs run: this host, emulated Arm, phones and boards.
 //!
 //! In: a `.pte`, input tensors, how often to run. Out: outputs, samples, a trace. A crash, a signal or a
 //! timeout of the program is a typed error, never the end of the host.
@@ -6,16 +6,31 @@
 //! To add a target: implement [`Target`] in a file of its own, start the runner with the arguments that
 //! [`runner_process`] builds, and let it read the answer.
 
+pub mod adb;
+pub mod bundle;
 pub(crate) mod child;
+pub mod device;
 pub mod local;
+pub mod qemu;
 pub mod runner_build;
 pub mod runner_process;
+pub mod selector;
+pub mod ssh;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::adb::{AdbLink, DeviceState};
+use self::bundle::Bundle;
+use self::device::DeviceTarget;
+use self::local::LocalTarget;
+use self::qemu::QemuTarget;
+use self::selector::Selector;
+use self::ssh::SshLink;
 use crate::evidence::TargetLabel;
 use crate::hint::Hint;
+use crate::progress::Progress;
+use crate::torch::environment::Environment;
 use crate::torch::protocol::TensorFile;
 
 /// One run of a program in a fresh process.
@@ -122,6 +137,42 @@ pub trait Target: Send + Sync {
     fn default_threads(&self) -> u32;
 }
 
+/// Makes a target ready: what it needs is built, copied there and tried. `runner` is the user's own runner for a
+/// device. `progress` is told about work that takes a while.
+///
+/// # Errors
+/// When the target is not there or does not work.
+pub fn prepare(
+    selector: &Selector,
+    runner: Option<&Path>,
+    environment: &Environment,
+    cache: &Path,
+    progress: &dyn Progress,
+) -> Result<Box<dyn Target>, Error> {
+    let bundle = || {
+        let made = match runner {
+            Some(own) => Bundle::of_user(own),
+            None => Bundle::prepare(environment, cache, progress),
+        };
+        made.map_err(|error| match error {
+            bundle::Error::Interrupted => Error::Interrupted,
+            source => Error::Bundle { target: selector.to_string(), source },
+        })
+    };
+    Ok(match selector {
+        Selector::Local if runner.is_some() => return Err(Error::OwnRunnerHere),
+        Selector::Local => Box::new(LocalTarget::prepare(environment, cache, progress)?),
+        Selector::Qemu { cpu } => {
+            qemu::emulator(&qemu::label_of(cpu))?;
+            Box::new(QemuTarget::prepare(cpu, bundle()?)?)
+        }
+        Selector::Adb { serial } => {
+            Box::new(DeviceTarget::prepare(Box::new(AdbLink::open(serial.as_deref())?), bundle, progress)?)
+        }
+        Selector::Ssh { host } => Box::new(DeviceTarget::prepare(Box::new(SshLink::new(host)), bundle, progress)?),
+    })
+}
+
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -132,6 +183,111 @@ pub enum Error {
         target: String,
         /// why
         source: runner_build::Error,
+    },
+    /// the user's own runner is for devices
+    #[error("A runner of your own (`--runner`) is for a device, not for this host")]
+    OwnRunnerHere,
+    /// what a device needs could not be made
+    #[error("Failed to make what {target} needs to run programs")]
+    Bundle {
+        /// target name
+        target: String,
+        /// why
+        source: bundle::Error,
+    },
+    /// no emulator
+    #[error("No emulator for {target} was found (tried {tried})")]
+    NoEmulator {
+        /// target name
+        target: String,
+        /// names that were tried
+        tried: String,
+    },
+    /// the emulator does not know the CPU
+    #[error("`{}` knows no CPU `{cpu}`", emulator.display())]
+    UnknownCpu {
+        /// program
+        emulator: PathBuf,
+        /// CPU that was asked for
+        cpu: String,
+    },
+    /// no Android device can be used
+    #[error("No Android device can be used ({state}): {reason}")]
+    NotReady {
+        /// what the devices are in
+        state: DeviceState,
+        /// in words
+        reason: String,
+    },
+    /// a device was there and is not any more, or stopped working
+    #[error("{target} failed while {during} ({state}): {reason}")]
+    Lost {
+        /// target name
+        target: String,
+        /// what was being done
+        during: String,
+        /// what the client said
+        reason: String,
+        /// what the device is in now
+        state: DeviceState,
+    },
+    /// a host does not answer as it should
+    #[error("`{host}` failed while {during} ({state}): {reason}")]
+    Unreachable {
+        /// as the user named it
+        host: String,
+        /// what was being done
+        during: String,
+        /// what `ssh` said
+        reason: String,
+        /// offline, or not authorized
+        state: DeviceState,
+    },
+    /// no room there
+    #[error("There is no space left on {target} (while {during})")]
+    DeviceFull {
+        /// target name
+        target: String,
+        /// what was being done
+        during: String,
+    },
+    /// bytes changed on the way
+    #[error("{what} has other bytes on {target} than here")]
+    Altered {
+        /// target name
+        target: String,
+        /// `the runner`, ``the file `…` ``
+        what: String,
+    },
+    /// another device, or the same one started again
+    #[error(
+        "{target} was restarted, or another device answers in its place; what was measured before and after cannot be compared"
+    )]
+    Changed {
+        /// target name
+        target: String,
+    },
+    /// no 64-bit Arm there
+    #[error(
+        "{target} cannot be used (WRONG_ABI): its system is for {architecture}, and programs run on 64-bit Arm (aarch64)"
+    )]
+    WrongArchitecture {
+        /// target name
+        target: String,
+        /// as `uname -m` says
+        architecture: String,
+    },
+    /// the folder for this tool's files cannot be used
+    #[error("`{folder}` in DELEGATE_DOCTOR_DEVICE_FOLDER is no folder for a device")]
+    Folder {
+        /// as the user named it
+        folder: String,
+    },
+    /// no client
+    #[error("There is no program `{program}`")]
+    NoSsh {
+        /// `ssh` or `scp`
+        program: String,
     },
     /// the runner could not be built or started
     #[error("The runner for {target} cannot be used: {reason}")]
@@ -197,6 +353,36 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Build { source, .. } => return source.hint(),
+            Self::OwnRunnerHere => "Name a device with `--target`, or leave `--runner` out",
+            Self::NotReady { state, .. } => state.next_step()?,
+            Self::Lost { state, .. } => {
+                let next = state.next_step().unwrap_or("See that the device stays awake and connected");
+                return Some(format!("{next}; then go on where this ended with `--resume`"));
+            }
+            Self::Unreachable { state: DeviceState::Unauthorized, host, .. } => {
+                return Some(format!(
+                    "`ssh {host} true` must work without a question: set up a key (`ssh-copy-id {host}`) or an agent, and \
+                     accept the host's key"
+                ));
+            }
+            Self::Unreachable { host, .. } => {
+                return Some(format!("See that `ssh {host} true` works; then go on where this ended with `--resume`"));
+            }
+            Self::DeviceFull { .. } => {
+                "Free some space there, twice the size of the model at least; then go on with `--resume`"
+            }
+            Self::Altered { .. } => {
+                "Try another cable or port, and see that the device's storage is sound; then go on with `--resume`"
+            }
+            Self::Changed { .. } => "Leave the device alone while it measures; go on where this ended with `--resume`",
+            Self::WrongArchitecture { .. } => "Use a device with a 64-bit Arm system (arm64-v8a), or `--target local`",
+            Self::Folder { .. } => "It is an absolute path of letters, digits and `/._-+`",
+            Self::NoSsh { .. } => "Install OpenSSH's client (Debian and Ubuntu: `apt install openssh-client`)",
+            Self::Bundle { source, .. } => return source.hint(),
+            Self::NoEmulator { .. } => "Install it (Debian and Ubuntu: `apt install qemu-user-static`)",
+            Self::UnknownCpu { emulator, .. } => {
+                return Some(format!("`{} -cpu help` lists the CPUs it knows", emulator.display()));
+            }
             Self::Runner { .. } => "Run `delegate-doctor doctor` to see what is missing",
             Self::Crash { .. } => {
                 "The program itself makes the runtime die: lower it again, and compare it with one that an \
@@ -220,7 +406,19 @@ impl Hint for Error {
         match self {
             Self::Crash { stderr, .. } | Self::Refused { stderr, .. } if !stderr.is_empty() => Some(stderr.clone()),
             Self::Build { source, .. } => source.details(),
+            Self::Bundle { source, .. } => source.details(),
             _ => None,
         }
     }
+}
+
+/// True when a client's words say that there is no room.
+fn is_full(said: &str) -> bool {
+    ["No space left", "no space left", "Disk quota exceeded", "not enough space"].iter().any(|text| said.contains(text))
+}
+
+/// A client's words without control characters, at most a few lines.
+fn plain_words(said: &str) -> String {
+    let text: String = said.chars().filter(|letter| *letter == '\n' || !letter.is_control()).take(600).collect();
+    text.trim().replace('\n', "; ")
 }

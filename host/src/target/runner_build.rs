@@ -5,7 +5,7 @@
 //! executorch version and place, compiler. It is built in a folder of its own and renamed into place,
 //! so two processes can build the same runner at once.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -38,7 +38,7 @@ const COMPILE_FLAGS: [&str; 6] = [
 
 /// Kernels and backends register themselves when their library is loaded, so the linker must not drop
 /// libraries that nothing refers to.
-const LIBRARIES: [&str; 6] = [
+pub(super) const LIBRARIES: [&str; 6] = [
     "executorch_kernels_optimized",
     "executorch_kernels_quantized",
     "executorch_backend_xnnpack",
@@ -160,7 +160,8 @@ impl Sdk {
         Ok(Self { package: package.to_owned(), version })
     }
 
-    fn arguments(&self) -> Vec<OsString> {
+    /// The compiler's arguments for a runner that looks for its libraries in `runpath`.
+    pub(super) fn arguments(&self, runpath: &OsStr) -> Vec<OsString> {
         let include = self.package.join("include");
         let libraries = self.package.join("lib");
         let mut arguments: Vec<OsString> = COMPILE_FLAGS.iter().map(OsString::from).collect();
@@ -173,10 +174,15 @@ impl Sdk {
         arguments.extend(LIBRARIES.iter().map(|library| OsString::from(format!("-l{library}"))));
         arguments.extend(["-Wl,--pop-state".into(), "-Wl,--enable-new-dtags".into()]);
         // As one linker word each, so that a comma in the folder's name is no separator.
-        for word in ["-rpath".into(), libraries.into_os_string()] {
-            arguments.extend(["-Xlinker".into(), word]);
+        for word in [OsStr::new("-rpath"), runpath] {
+            arguments.extend(["-Xlinker".into(), word.to_owned()]);
         }
         arguments
+    }
+
+    /// For a runner that is used where the package is.
+    fn arguments_here(&self) -> Vec<OsString> {
+        self.arguments(self.package.join("lib").as_os_str())
     }
 }
 
@@ -186,7 +192,7 @@ impl Sdk {
 /// No compiler, a failed build, file trouble.
 pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runner, Error> {
     let (compiler, compiler_version) = compiler()?;
-    let arguments = sdk.arguments();
+    let arguments = sdk.arguments_here();
     let shelf = cache.join("runner");
     let runner = planned(sdk, &shelf, &compiler, &compiler_version);
     let place = shelf.join(&runner.hash);
@@ -201,43 +207,60 @@ pub fn prepare(sdk: &Sdk, cache: &Path, progress: &dyn Progress) -> Result<Runne
     fs::create_dir_all(&shelf)?;
     sweep(&shelf);
     let building = tempfile::Builder::new().prefix(".building-").tempdir_in(&shelf)?;
+    compile(sdk, &compiler, &arguments, building.path())?;
+    write_atomic(&building.path().join(DIGEST), sha256_of(&building.path().join("runner"))?.as_bytes())?;
+    step.done(&format!("Built the native runner against executorch {}", sdk.version));
+    shelve(building, &place, is_whole)?;
+    Ok(runner)
+}
+
+/// Compiles the runner into `folder`, as `runner`.
+///
+/// # Errors
+/// What the compiler says, file trouble.
+pub(super) fn compile(sdk: &Sdk, compiler: &Path, arguments: &[OsString], folder: &Path) -> Result<(), Error> {
     for (name, text) in SOURCES {
-        write_atomic(&building.path().join(name), text.as_bytes())?;
+        write_atomic(&folder.join(name), text.as_bytes())?;
     }
-    let mut command = Command::new(&compiler);
+    let mut command = Command::new(compiler);
     command
-        .current_dir(building.path())
+        .current_dir(folder)
         .args(["main.cpp", "-o", "runner"])
-        .args(&arguments)
+        .args(arguments)
         // A compiler that is killed leaves its files; here they go with the attempt.
-        .env("TMPDIR", building.path());
+        .env("TMPDIR", folder);
     let done = child::run(&mut command, BUILD_TIMEOUT)?;
     let failed =
         |log: String| Error::Compile { compiler: compiler.display().to_string(), version: sdk.version.clone(), log };
     match done.end {
-        End::Exited(status) if status.success() => {}
-        End::Exited(_) => return Err(failed(last_lines(&done.stderr, 20))),
-        End::TimedOut => return Err(failed(format!("no end after {} s", BUILD_TIMEOUT.as_secs()))),
-        End::Interrupted => return Err(Error::Interrupted),
+        End::Exited(status) if status.success() => Ok(()),
+        End::Exited(_) => Err(failed(last_lines(&done.stderr, 20))),
+        End::TimedOut => Err(failed(format!("no end after {} s", BUILD_TIMEOUT.as_secs()))),
+        End::Interrupted => Err(Error::Interrupted),
     }
-    write_atomic(&building.path().join(DIGEST), sha256_of(&building.path().join("runner"))?.as_bytes())?;
-    step.done(&format!("Built the native runner against executorch {}", sdk.version));
+}
+
+/// Moves what was built to its place, where another process may have put the same meanwhile.
+///
+/// # Errors
+/// File trouble.
+pub(super) fn shelve(
+    building: tempfile::TempDir,
+    place: &Path,
+    is_whole: impl Fn(&Path) -> bool,
+) -> std::io::Result<()> {
     let built = building.keep();
-    if let Err(error) = fs::rename(&built, &place) {
-        // Another process was faster, and its runner has the same hash, so it is the same runner; or something
-        // damaged is in the way.
-        if !is_whole(&place) {
-            let _ = fs::remove_dir_all(&place);
-            if fs::rename(&built, &place).is_ok() {
-                return Ok(runner);
-            }
-        }
-        let _ = fs::remove_dir_all(&built);
-        if !is_whole(&place) {
-            return Err(error.into());
+    let Err(error) = fs::rename(&built, place) else { return Ok(()) };
+    // Another process was faster, and what it made has the same hash, so it is the same; or something damaged is
+    // in the way.
+    if !is_whole(place) {
+        let _ = fs::remove_dir_all(place);
+        if fs::rename(&built, place).is_ok() {
+            return Ok(());
         }
     }
-    Ok(runner)
+    let _ = fs::remove_dir_all(&built);
+    if is_whole(place) { Ok(()) } else { Err(error) }
 }
 
 /// The runner if it was built before; builds nothing.
@@ -252,7 +275,7 @@ pub fn find(sdk: &Sdk, cache: &Path) -> Result<Option<Runner>, Error> {
 }
 
 /// Removes what builds that were killed left behind; one that takes longer than an hour is none.
-fn sweep(shelf: &Path) {
+pub(super) fn sweep(shelf: &Path) {
     for entry in fs::read_dir(shelf).into_iter().flatten().filter_map(Result::ok) {
         let unfinished = entry.file_name().as_encoded_bytes().starts_with(b".building-");
         let age = entry.metadata().and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
@@ -276,17 +299,19 @@ fn is_whole(place: &Path) -> bool {
 /// # Errors
 /// When there is none.
 pub fn compiler() -> Result<(PathBuf, String), Error> {
-    find_compiler(std::env::var_os("CXX"))
+    find_compiler(std::env::var_os("CXX"), &COMPILERS)
 }
 
 fn planned(sdk: &Sdk, shelf: &Path, compiler: &Path, compiler_version: &str) -> Runner {
-    let hash = fingerprint(sdk, compiler, compiler_version, &sdk.arguments());
+    let hash = fingerprint(sdk, compiler, compiler_version, &sdk.arguments_here());
     Runner { executable: shelf.join(&hash).join("runner"), hash, executorch: sdk.version.clone() }
 }
 
-fn find_compiler(chosen: Option<OsString>) -> Result<(PathBuf, String), Error> {
+/// The compiler that was chosen, else the first of `names` that answers.
+pub(super) fn find_compiler(chosen: Option<OsString>, names: &[&str]) -> Result<(PathBuf, String), Error> {
     let chosen = chosen.filter(|name| !name.is_empty());
-    let candidates: Vec<OsString> = chosen.map_or_else(|| COMPILERS.map(OsString::from).to_vec(), |name| vec![name]);
+    let candidates: Vec<OsString> =
+        chosen.map_or_else(|| names.iter().map(OsString::from).collect(), |name| vec![name]);
     for name in &candidates {
         let Ok(done) = child::run(Command::new(name).arg("--version"), QUESTION_TIMEOUT) else { continue };
         match done.end {
@@ -302,7 +327,8 @@ fn find_compiler(chosen: Option<OsString>) -> Result<(PathBuf, String), Error> {
     Err(Error::NoCompiler { tried: tried.join(", ") })
 }
 
-fn fingerprint(sdk: &Sdk, compiler: &Path, compiler_version: &str, arguments: &[OsString]) -> String {
+/// Hash of everything that goes into a runner.
+pub(super) fn fingerprint(sdk: &Sdk, compiler: &Path, compiler_version: &str, arguments: &[OsString]) -> String {
     let mut text = Vec::new();
     let mut add = |part: &[u8]| {
         text.extend_from_slice(&(part.len() as u64).to_le_bytes());
@@ -338,17 +364,18 @@ mod tests {
 
     #[test]
     fn a_missing_compiler_names_what_was_tried() {
-        let error = find_compiler(Some("/nonexistent/c++".into())).expect_err("no compiler");
+        let error = find_compiler(Some("/nonexistent/c++".into()), &COMPILERS).expect_err("no compiler");
         assert_eq!(error.to_string(), "No C++ compiler was found (tried `/nonexistent/c++`)");
         assert!(error.hint().expect("a hint").contains("CXX"));
-        assert!(find_compiler(Some("/bin/false".into())).is_err());
+        assert!(find_compiler(Some("/bin/false".into()), &COMPILERS).is_err());
     }
 
     #[test]
     fn the_hash_changes_with_everything_that_goes_in() {
         let sdk = Sdk { package: PathBuf::from("/p/executorch"), version: "1.5.1".to_owned() };
-        let hash =
-            |sdk: &Sdk, compiler: &str, version: &str| fingerprint(sdk, Path::new(compiler), version, &sdk.arguments());
+        let hash = |sdk: &Sdk, compiler: &str, version: &str| {
+            fingerprint(sdk, Path::new(compiler), version, &sdk.arguments_here())
+        };
         let base = hash(&sdk, "g++", "12");
         assert_eq!(base, hash(&sdk.clone(), "g++", "12"));
         assert_ne!(base, hash(&sdk, "clang++", "12"));

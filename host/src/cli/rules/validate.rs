@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use super::{Context, Format, Named, RuleArgument};
 use crate::authoring::{self, Evidence, Outcome, Validation};
+use crate::cli::targets::TargetArguments;
 use crate::output::{Exit, Failure, style, styled};
 use crate::report::figures::{Figure, counted};
 use crate::report::model::TrialOutcome;
-use crate::settings::{OptimizeArguments, OptimizeSettings, TargetChoice};
+use crate::settings::{OptimizeArguments, OptimizeSettings};
 
 /// Prove a rule on models and write the evidence
 #[derive(Debug, clap::Args)]
@@ -29,12 +30,8 @@ pub(super) struct Arguments {
     /// Models, as `optimize` takes them
     #[arg(long, value_name = "MODEL", num_args = 1.., required = true)]
     models: Vec<String>,
-    /// Where to run the programs [default: local]
-    #[arg(long, value_name = "TARGET")]
-    target: Option<TargetChoice>,
-    /// Threads of the measured programs [default: the cores of the target, at most 4]
-    #[arg(long, value_name = "N")]
-    threads: Option<u32>,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Folder for the bundle and the runs, new or empty [default: ID-VERSION-evidence]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -48,8 +45,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
     let manifest = &named.built.manifest;
     let typed = OptimizeArguments {
         command: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
-        target: arguments.target,
-        threads: arguments.threads,
+        target: arguments.target.target.clone(),
+        runner: arguments.target.runner.clone(),
+        threads: arguments.target.threads,
         ..OptimizeArguments::default()
     };
     let settings = OptimizeSettings::resolve(typed, context.common.clone(), &context.project)?;

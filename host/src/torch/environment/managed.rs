@@ -114,7 +114,7 @@ pub fn base_interpreter(search: &Search) -> Result<PathBuf, Error> {
 }
 
 /// A command of this process's environment, in which nothing bends the interpreter to other folders.
-fn plain_python(python: &Path) -> Command {
+pub(super) fn plain_python(python: &Path) -> Command {
     let mut command = Command::new(python);
     for name in [
         "PYTHONHOME",
@@ -168,7 +168,7 @@ fn install(folder: &Path, temporary: &Path, step: &dyn Step) -> Result<(), Error
 }
 
 /// What a line of pip says, in short; `None` for lines that say nothing new.
-fn condensed(line: &str) -> Option<String> {
+pub(super) fn condensed(line: &str) -> Option<String> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("Downloading ") {
         let mut words = rest.split_whitespace();

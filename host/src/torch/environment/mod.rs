@@ -5,6 +5,7 @@
 
 mod managed;
 mod probe;
+mod wheel;
 
 use std::ffi::OsString;
 use std::io;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::managed::{base_interpreter, managed_folder, pinned_requirements};
 use self::probe::Probe;
+pub(crate) use self::wheel::fetch_executorch;
 use crate::hint::Hint;
 use crate::progress::Progress;
 
@@ -148,6 +150,21 @@ pub enum Error {
         /// last lines pip wrote
         reason: String,
     },
+    /// the package for another architecture could not be had
+    #[error("executorch {version} for Linux on {architecture} could not be fetched by `{}`: {reason}", python.display())]
+    NoWheel {
+        /// version wanted
+        version: String,
+        /// architecture wanted
+        architecture: String,
+        /// interpreter whose pip was asked
+        python: PathBuf,
+        /// last lines pip wrote
+        reason: String,
+    },
+    /// a file or folder could not be used
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// file trouble
     #[error("Failed to prepare the Python environment `{folder}`")]
     Folder {
@@ -197,7 +214,12 @@ impl Error {
                 "Install the venv module of this Python (on Debian and Ubuntu: `apt install python3-venv`)".to_owned()
             }
             Self::NoVenv { .. } => "Name another interpreter with `--python`".to_owned(),
-            Self::Install { reason, .. } => managed::install_hint(reason),
+            Self::NoWheel { reason, .. } if reason.contains("No module named pip") => {
+                "Install pip there (`python -m ensurepip`), or leave `--python` out to use a managed environment"
+                    .to_owned()
+            }
+            Self::Install { reason, .. } | Self::NoWheel { reason, .. } => managed::install_hint(reason),
+            Self::Io(error) => return error.hint(),
             Self::Folder { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => "Free about 7 GB of disk space".to_owned(),
                 _ => "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`"

@@ -1,0 +1,321 @@
+//! Android devices, through the user's own `adb`.
+//!
+//! The client that the user has knows their devices, keys and server; a library would start a second server, and
+//! the one there is loses the exit codes of commands. Every call names the device by its serial number, so that a
+//! second one that is plugged in meanwhile is never taken for it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::child::{self, End, Finished, last_lines};
+use super::device::Link;
+use super::{Error, plain_words};
+
+/// Time for a question to the server, which may have to start.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Where the tools of Android's SDK are, below what these variables name.
+const SDK_VARIABLES: [&str; 2] = ["ANDROID_HOME", "ANDROID_SDK_ROOT"];
+
+/// What can be said of Android devices on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// it takes commands
+    Ready,
+    /// there is none
+    None,
+    /// it has not been told to trust this host
+    Unauthorized,
+    /// it is known and does not answer
+    Offline,
+    /// it is no device for 64-bit Arm
+    WrongAbi,
+    /// there is no `adb`
+    NoAdb,
+    /// there are several, and none was named
+    Several,
+}
+
+impl fmt::Display for DeviceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "READY",
+            Self::None => "NONE",
+            Self::Unauthorized => "UNAUTHORIZED",
+            Self::Offline => "OFFLINE",
+            Self::WrongAbi => "WRONG_ABI",
+            Self::NoAdb => "NO_ADB",
+            Self::Several => "SEVERAL",
+        })
+    }
+}
+
+impl DeviceState {
+    /// The next step; `None` when nothing has to be done.
+    pub fn next_step(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ready => return None,
+            Self::None => {
+                "Connect a device by USB and turn on `USB debugging` in its developer options, or `adb connect HOST`"
+            }
+            Self::Unauthorized => {
+                "Unlock the device and allow USB debugging from this computer in the dialog that it shows"
+            }
+            Self::Offline => {
+                "Plug the cable in again, or run `adb reconnect`; restart the device if that does not help"
+            }
+            Self::WrongAbi => "Use a device with a 64-bit Arm system (arm64-v8a)",
+            Self::NoAdb => {
+                "Install Android's platform tools (Debian and Ubuntu: `apt install adb`), or set ANDROID_HOME"
+            }
+            Self::Several => {
+                "Name one: `--target adb:SERIAL`; `delegate-doctor targets list` shows their serial numbers"
+            }
+        })
+    }
+}
+
+/// A device as the server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// serial number
+    pub serial: String,
+    /// the server's word: `device`, `offline`, `unauthorized`, …
+    pub word: String,
+    /// model, where it is told
+    pub model: Option<String>,
+}
+
+impl Listed {
+    /// What that means.
+    pub fn state(&self) -> DeviceState {
+        match self.word.as_str() {
+            "device" => DeviceState::Ready,
+            "unauthorized" | "authorizing" | "no permissions" => DeviceState::Unauthorized,
+            _ => DeviceState::Offline,
+        }
+    }
+}
+
+/// The client in use.
+///
+/// # Errors
+/// When there is none.
+pub fn client() -> Result<PathBuf, Error> {
+    let in_sdk = SDK_VARIABLES
+        .iter()
+        .filter_map(std::env::var_os)
+        .map(|folder| Path::new(&folder).join("platform-tools/adb"))
+        .filter(|path| path.is_file());
+    for candidate in std::iter::once(PathBuf::from("adb")).chain(in_sdk) {
+        let Ok(done) = child::run(Command::new(&candidate).arg("version"), QUESTION_TIMEOUT) else { continue };
+        match done.end {
+            End::Exited(status) if status.success() => return Ok(candidate),
+            End::Interrupted => return Err(Error::Interrupted),
+            End::Exited(_) | End::TimedOut => {}
+        }
+    }
+    Err(not_ready(DeviceState::NoAdb, "no program `adb` was found on PATH or below ANDROID_HOME"))
+}
+
+/// The devices that the server knows; starts the server if none is running.
+///
+/// # Errors
+/// When the client fails.
+pub fn list(client: &Path) -> Result<Vec<Listed>, Error> {
+    let done = child::run(Command::new(client).args(["devices", "-l"]), QUESTION_TIMEOUT)?;
+    match done.end {
+        End::Exited(status) if status.success() => Ok(read_list(&String::from_utf8_lossy(&done.stdout))),
+        End::Interrupted => Err(Error::Interrupted),
+        End::TimedOut => Err(not_ready(DeviceState::Offline, "the server of `adb` does not answer")),
+        End::Exited(_) => Err(not_ready(DeviceState::Offline, &last_lines(&done.stderr, 3))),
+    }
+}
+
+fn read_list(said: &str) -> Vec<Listed> {
+    let mut devices = Vec::new();
+    for line in said.lines() {
+        // Lines of the server's own begin with an asterisk; the title has no state.
+        let line = line.trim_end();
+        if line.starts_with('*') || line.starts_with("List of devices") {
+            continue;
+        }
+        let Some((serial, rest)) = line.split_once(char::is_whitespace) else { continue };
+        let rest = rest.trim_start();
+        let word = if rest.starts_with("no permissions") {
+            "no permissions"
+        } else {
+            rest.split_whitespace().next().unwrap_or_default()
+        };
+        if serial.is_empty() || word.is_empty() {
+            continue;
+        }
+        let model =
+            rest.split_whitespace().find_map(|part| part.strip_prefix("model:")).map(|text| text.replace('_', " "));
+        devices.push(Listed { serial: serial.to_owned(), word: word.to_owned(), model });
+    }
+    devices
+}
+
+/// An error that names the state that the devices are in.
+pub(crate) fn not_ready(state: DeviceState, reason: &str) -> Error {
+    Error::NotReady { state, reason: reason.to_owned() }
+}
+
+/// The way to one Android device.
+#[derive(Clone, Debug)]
+pub(crate) struct AdbLink {
+    client: PathBuf,
+    serial: String,
+    model: Option<String>,
+}
+
+impl AdbLink {
+    /// The device with a serial number, or the only one there is.
+    ///
+    /// # Errors
+    /// When it is not there or takes no commands.
+    pub(crate) fn open(serial: Option<&str>) -> Result<Self, Error> {
+        let client = client()?;
+        let listed = list(&client)?;
+        let device = match serial {
+            Some(serial) => listed
+                .into_iter()
+                .find(|device| device.serial == serial)
+                .ok_or_else(|| not_ready(DeviceState::None, &format!("no device `{serial}` is connected")))?,
+            None => {
+                let mut ready: Vec<Listed> =
+                    listed.iter().filter(|device| device.state() == DeviceState::Ready).cloned().collect();
+                match (ready.len(), listed.into_iter().next()) {
+                    (1, _) => ready.remove(0),
+                    (0, None) => return Err(not_ready(DeviceState::None, "no device is connected")),
+                    (0, Some(device)) => device,
+                    (count, _) => {
+                        let reason = format!("{count} devices are connected, and none was named");
+                        return Err(not_ready(DeviceState::Several, &reason));
+                    }
+                }
+            }
+        };
+        match device.state() {
+            DeviceState::Ready => Ok(Self { client, serial: device.serial, model: device.model }),
+            state => Err(not_ready(state, &format!("the server of `adb` calls the device `{}`", device.word))),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.client);
+        command.args(["-s", &self.serial]);
+        command
+    }
+
+    /// A copy in one direction.
+    fn copy(&self, during: &str, words: [&std::ffi::OsStr; 3], timeout: Duration) -> Result<(), Error> {
+        let done = child::run(self.command().args(words), timeout)?;
+        match done.end {
+            End::Interrupted => Err(Error::Interrupted),
+            End::TimedOut => Err(self.trouble(during, "it takes too long")),
+            End::Exited(status) if status.success() => Ok(()),
+            End::Exited(_) => {
+                let said = format!("{}\n{}", String::from_utf8_lossy(&done.stdout), done.stderr);
+                Err(self.trouble(during, &last_lines(&said, 2)))
+            }
+        }
+    }
+}
+
+impl Link for AdbLink {
+    fn kind(&self) -> &'static str {
+        "adb"
+    }
+
+    fn name(&self) -> String {
+        self.model.clone().unwrap_or_else(|| "Android device".to_owned())
+    }
+
+    fn identity(&self) -> String {
+        self.serial.clone()
+    }
+
+    fn root(&self) -> &'static str {
+        "/data/local/tmp/delegate-doctor"
+    }
+
+    fn shell(&self, script: &str, timeout: Duration) -> Result<Finished, Error> {
+        Ok(child::run(self.command().args(["shell", "-T"]).arg(script), timeout)?)
+    }
+
+    fn push(&self, from: &Path, to: &str, timeout: Duration) -> Result<(), Error> {
+        self.copy(
+            &format!("copying `{}` there", from.display()),
+            ["push".as_ref(), from.as_os_str(), to.as_ref()],
+            timeout,
+        )
+    }
+
+    fn pull(&self, from: &str, to: &Path, timeout: Duration) -> Result<(), Error> {
+        self.copy(&format!("copying `{from}` back"), ["pull".as_ref(), from.as_ref(), to.as_os_str()], timeout)
+    }
+
+    fn trouble(&self, during: &str, reason: &str) -> Error {
+        let reason = plain_words(reason);
+        if super::is_full(&reason) {
+            return Error::DeviceFull { target: self.name(), during: during.to_owned() };
+        }
+        let state = match list(&self.client) {
+            Err(Error::Interrupted) => return Error::Interrupted,
+            Err(_) => DeviceState::Offline,
+            Ok(listed) => {
+                listed.iter().find(|device| device.serial == self.serial).map_or(DeviceState::None, Listed::state)
+            }
+        };
+        Error::Lost { target: self.name(), during: during.to_owned(), reason, state }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_told_apart_by_what_the_server_says() {
+        let said = "* daemon not running; starting now at tcp:5037\n* daemon started successfully\n\
+            List of devices attached\n\
+            8A1X0                  device usb:1-2 product:shiba model:Pixel_8 device:shiba transport_id:1\n\
+            192.168.1.5:5555       offline transport_id:3\n\
+            R58                    unauthorized usb:1-3 transport_id:4\n\
+            0123                   no permissions (missing udev rules? user is in the plugdev group); see [http://x]\n\
+            emulator-5554          bootloader\n\n";
+        let devices = read_list(said);
+        let seen: Vec<(&str, DeviceState)> =
+            devices.iter().map(|device| (device.serial.as_str(), device.state())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("8A1X0", DeviceState::Ready),
+                ("192.168.1.5:5555", DeviceState::Offline),
+                ("R58", DeviceState::Unauthorized),
+                ("0123", DeviceState::Unauthorized),
+                ("emulator-5554", DeviceState::Offline),
+            ]
+        );
+        assert_eq!(devices.first().and_then(|device| device.model.as_deref()), Some("Pixel 8"));
+    }
+
+    #[test]
+    fn every_state_but_ready_has_a_next_step() {
+        use DeviceState::{NoAdb, None, Offline, Ready, Several, Unauthorized, WrongAbi};
+        assert_eq!(Ready.next_step(), Option::None);
+        for state in [None, Unauthorized, Offline, WrongAbi, NoAdb, Several] {
+            assert!(state.next_step().is_some(), "{state}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_the_server_says_is_read(said: String) {
+            let _ = read_list(&said);
+        }
+    }
+}
