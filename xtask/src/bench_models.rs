@@ -107,7 +107,7 @@ fn write_table() -> Result {
     let mut text = String::from("# Results on real models\n\nWritten by `cargo xtask bench models`; not by hand.\n\n");
     let setting = &first.setting;
     text.push_str(&format!(
-        "Every figure is MEASURED on {} ({}, {} threads, executorch {}, torch {}), with random weights whose outputs react to inputs (`bench/models/responsive.py`). {} The ratio is median before over median after with its interval from interleaved blocks; delegation is delegated time over delegated plus fallback time.\n\n",
+        "Every figure is MEASURED on {} ({}, {} threads, executorch {}, torch {}), with random weights whose outputs react to inputs (`bench/models/responsive.py`). {} The ratio is before over after with its interval, from interleaved blocks; delegation is delegated time over delegated plus fallback time.\n\n",
         setting.target.name,
         setting.cpu,
         setting.threads,

@@ -7,6 +7,7 @@ mod bench_languages;
 mod bench_models;
 mod bench_overhead;
 mod bench_registry;
+mod bench_statistics;
 mod c_bindings;
 mod docs;
 mod fuzz;
@@ -93,6 +94,8 @@ enum Bench {
     Overhead,
     /// What registries of several sizes cost their users
     Registry,
+    /// The benchmark gate on simulated devices, beside other rules; writes `docs/measurement.md`
+    Statistics,
 }
 
 fn main() -> ExitCode {
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
         Chore::Bench(Bench::Registry) => bench_registry::bench(),
+        Chore::Bench(Bench::Statistics) => bench_statistics::bench().map_err(Into::into),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {

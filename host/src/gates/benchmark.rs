@@ -2,15 +2,17 @@
 //!
 //! In: two programs, inputs, a plan. Out: a [`BenchmarkOutcome`] with every sample. Blocks of both
 //! programs are interleaved, each block is a process of its own, and within a round the order is drawn at
-//! random. After fixed numbers of pairs the gate looks at the ratio of medians and stops as soon as it is
-//! clear; each look spends a part of the error that the plan allows, so looking often does not make an
-//! unchanged program pass. Where other work keeps the processors busy, the median says more about that
+//! random. After fixed numbers of pairs the gate looks at the ratio and stops as soon as its interval is clear
+//! of the gain asked for; each look spends a part of the error that the plan allows, so looking often does not
+//! make an unchanged program pass. Where other work keeps the processors busy, the median says more about that
 //! work than about the program; the gate sees it in the times and compares the fastest tenth instead.
 //!
-//! A pass needs two witnesses: the exact rank test, which holds whatever the noise is like, and the
-//! bootstrap interval of the ratio. Several modes, drift and times that lie whole scheduler slices
-//! apart ask for more pairs.
+//! The interval is that of the exact rank test, which holds whatever the noise is like: it asks nothing but
+//! that the order of the blocks was drawn at random. `cargo xtask bench statistics` holds the whole gate
+//! against simulated devices; `docs/measurement.md` has the figures.
 
+mod program;
+pub mod simulation;
 mod words;
 
 #[cfg(test)]
@@ -25,11 +27,13 @@ use std::time::{Duration, Instant};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::statistics::{self, Drift, Mode, Pair, Round};
+use self::program::Program;
+use super::statistics::rank_test::{self, Round, Timed};
+use super::statistics::{self, Drift, Mode};
 use super::{Gate, GateReport, GateStatus};
 use crate::evidence::{Interval, Measured, TargetLabel, median};
 use crate::progress::{Progress, Unit};
-use crate::target::{Error, RunRequest, Target};
+use crate::target::{Error, Target};
 use crate::torch::protocol::TensorFile;
 
 /// Pairs of blocks in a round. Three make the smallest round whose two repetitions can be clear at the
@@ -37,22 +41,14 @@ use crate::torch::protocol::TensorFile;
 const PAIRS_PER_ROUND: u32 = 3;
 /// Part of the allowed error that the first look spends, the others share the rest.
 const FIRST_LOOK: f64 = 0.26;
-/// From here on, looks are two rounds apart.
+/// Up to here looks are one round apart, then two, and from the second figure on four.
 const DENSE_UNTIL: u32 = 12;
-/// Pairs asked for when the device is not calm.
-const CAUTIOUS_PAIRS: u32 = 12;
+const MEDIUM_UNTIL: u32 = 24;
 /// One block of so many in which the times lie whole scheduler slices apart makes the device a busy one.
 const BUSY_BLOCKS: usize = 8;
 /// A trend is told when it is this unlikely by chance and this large.
 const DRIFT_CHANCE: f64 = 0.01;
 const DRIFT_SIZE: f64 = 0.05;
-/// Programs slower than this get one cold sample a block.
-const SLOW: Duration = Duration::from_secs(2);
-/// Programs slower than this get two samples a block.
-const SLOWISH: Duration = Duration::from_millis(400);
-/// Most samples of a block.
-const MAX_ITERATIONS: u32 = 500;
-
 /// How to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkPlan {
@@ -68,9 +64,9 @@ pub struct BenchmarkPlan {
     pub warmup: Option<u32>,
     /// how many times as fast the repaired program must be at least
     pub min_gain: f64,
-    /// confidence of the verdict, over all looks
+    /// confidence of the verdict, over all looks; each end of the interval has it
     pub confidence: f64,
-    /// seed of the order of blocks and of the bootstrap
+    /// seed of the order of blocks
     pub seed: u64,
     /// wall time for the whole gate
     pub budget: Duration,
@@ -83,7 +79,7 @@ impl Default for BenchmarkPlan {
         Self {
             threads: 1,
             min_pairs: 6,
-            max_pairs: 24,
+            max_pairs: 36,
             block: Duration::from_millis(200),
             warmup: None,
             min_gain: 1.02,
@@ -136,10 +132,6 @@ pub struct Look {
     pub pairs: u32,
     /// what of the times was compared
     pub statistic: Statistic,
-    /// the statistic before over the same after
-    pub ratio: f64,
-    /// of the ratio, computed where it could decide; its width allows for all looks together
-    pub interval: Option<Interval>,
     /// chance of such a gain if the true one is not the one asked for
     pub chance_if_not_faster: f64,
     /// chance of so small a gain if the true one is the one asked for
@@ -202,9 +194,10 @@ pub struct BenchmarkOutcome {
     pub after: Side,
     /// what of the times was compared
     pub statistic: Statistic,
-    /// the statistic before over the same after; `None` when nothing was measured
+    /// how many times as fast the program after is, blocks being compared with those of the same round and
+    /// without the trend; `None` when nothing was measured
     pub ratio: Option<f64>,
-    /// of the ratio
+    /// of the ratio; `None` when there are too few pairs for one
     pub interval: Option<Interval>,
     /// the looks
     pub looks: Vec<Look>,
@@ -243,16 +236,16 @@ pub fn benchmark(
 ) -> Result<BenchmarkOutcome, Error> {
     let started = Instant::now();
     let step = progress.step("Comparing the speed of the two programs");
-    let sides = [Program::calibrate(target, before, inputs, plan)?, Program::calibrate(target, after, inputs, plan)?];
-    let [before, after] = sides;
+    let [before, after] = Program::calibrate(target, [before, after], inputs, plan)?;
     let mut experiment = Experiment::new(plan);
-    let schedule = looks(plan);
     let mut stop = StopReason::Pairs;
-    'rounds: for &(pairs, spends) in &schedule {
+    let mut left: f64 = looks(plan).iter().map(|(_, spends)| spends).sum();
+    'rounds: for (pairs, spends) in looks(plan) {
         while experiment.pairs() < pairs {
             let expected = (before.wall + after.wall) * PAIRS_PER_ROUND;
             if started.elapsed() + expected > plan.budget {
-                stop = StopReason::Budget;
+                // No other look will come, so this one may spend what is left.
+                stop = experiment.look(plan, left).unwrap_or(StopReason::Budget);
                 break 'rounds;
             }
             for (is_before, position) in experiment.next_order() {
@@ -263,6 +256,7 @@ pub fn benchmark(
             experiment.round += 1;
             step.advance(u64::from(experiment.pairs()), u64::from(plan.max_pairs), Unit::Items);
         }
+        left -= spends;
         if let Some(reason) = experiment.look(plan, spends) {
             stop = reason;
             break;
@@ -279,7 +273,12 @@ fn looks(plan: &BenchmarkPlan) -> Vec<(u32, f64)> {
     let mut at = whole_rounds(plan.min_pairs.max(2 * PAIRS_PER_ROUND));
     let mut pairs = vec![at];
     loop {
-        at += if at < DENSE_UNTIL { PAIRS_PER_ROUND } else { 2 * PAIRS_PER_ROUND };
+        at += PAIRS_PER_ROUND
+            * match at {
+                ..DENSE_UNTIL => 1,
+                DENSE_UNTIL..MEDIUM_UNTIL => 2,
+                _ => 4,
+            };
         if at > whole_rounds(plan.max_pairs) {
             break;
         }
@@ -288,101 +287,8 @@ fn looks(plan: &BenchmarkPlan) -> Vec<(u32, f64)> {
     let allowed = (1.0 - plan.confidence).max(0.0);
     #[expect(clippy::cast_precision_loss, reason = "a handful of looks")]
     let others = allowed * (1.0 - FIRST_LOOK) / (pairs.len() - 1).max(1) as f64;
-    pairs
-        .iter()
-        .enumerate()
-        .map(|(index, &pairs)| (pairs, if index == 0 { allowed * FIRST_LOOK } else { others }))
-        .collect()
-}
-
-/// A program with the size of its blocks.
-struct Program<'a> {
-    path: &'a Path,
-    warmup: u32,
-    iterations: u32,
-    max_measure: Duration,
-    /// wall time of a block, about
-    wall: Duration,
-}
-
-impl<'a> Program<'a> {
-    /// Sees how fast the program is; these runs are no samples.
-    fn calibrate(
-        target: &dyn Target,
-        path: &'a Path,
-        inputs: &[TensorFile],
-        plan: &BenchmarkPlan,
-    ) -> Result<Self, Error> {
-        let mut program = Self { path, warmup: 0, iterations: 1, max_measure: Duration::MAX, wall: Duration::ZERO };
-        let (mut latency, mut start) = program.trial(target, inputs, plan)?;
-        if latency < SLOW {
-            // The first run of a process is cold, and may be many times as slow as the next ones.
-            program.warmup = 2;
-            program.iterations = 10;
-            program.max_measure = Duration::from_millis(100);
-            (latency, start) = program.trial(target, inputs, plan)?;
-        }
-        let aimed = plan.block.as_secs_f64() / latency.as_secs_f64().max(1e-9);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small range")]
-        let aimed = aimed.ceil().clamp(3.0, f64::from(MAX_ITERATIONS)) as u32;
-        (program.warmup, program.iterations, program.max_measure) = if latency >= SLOW {
-            (0, 1, Duration::MAX)
-        } else if latency >= SLOWISH {
-            (1, 2, Duration::MAX)
-        } else if latency >= Duration::from_millis(20) {
-            (2, aimed, (plan.block * 5).max(latency * 3))
-        } else {
-            (5, aimed, plan.block * 5)
-        };
-        program.warmup = plan.warmup.unwrap_or(program.warmup);
-        program.wall = start + latency * (program.warmup + program.iterations);
-        Ok(program)
-    }
-
-    /// Median latency, and the wall time of the process without the runs.
-    fn trial(
-        &self,
-        target: &dyn Target,
-        inputs: &[TensorFile],
-        plan: &BenchmarkPlan,
-    ) -> Result<(Duration, Duration), Error> {
-        let started = Instant::now();
-        let block = self.block(target, inputs, plan, 0, 0)?;
-        let runs: u64 = block.warmup_ns.iter().chain(&block.samples_ns).sum();
-        let latency = median(&as_f64(&block.samples_ns)).unwrap_or(0.0);
-        Ok((Duration::from_secs_f64(latency / 1e9), started.elapsed().saturating_sub(Duration::from_nanos(runs))))
-    }
-
-    fn block(
-        &self,
-        target: &dyn Target,
-        inputs: &[TensorFile],
-        plan: &BenchmarkPlan,
-        round: u32,
-        position: u32,
-    ) -> Result<Block, Error> {
-        let outcome = target.run(&RunRequest {
-            program: self.path,
-            inputs,
-            output_dir: None,
-            threads: plan.threads,
-            warmup: self.warmup,
-            iterations: self.iterations,
-            max_measure: self.max_measure,
-            trace: None,
-            timeout: plan.timeout,
-        })?;
-        if outcome.samples_ns.is_empty() {
-            return Err(Error::Protocol { target: target.label().name, reason: "it measured nothing".to_owned() });
-        }
-        Ok(Block {
-            round,
-            position,
-            warmup_ns: outcome.warmup_ns,
-            samples_ns: outcome.samples_ns,
-            peak_memory_bytes: outcome.peak_memory_bytes,
-        })
-    }
+    let first = if pairs.len() == 1 { allowed } else { allowed * FIRST_LOOK };
+    pairs.iter().enumerate().map(|(index, &pairs)| (pairs, if index == 0 { first } else { others })).collect()
 }
 
 /// The blocks so far.
@@ -427,34 +333,20 @@ impl Experiment {
 
     /// Looks at the blocks so far; says why to stop, if there is reason to.
     fn look(&mut self, plan: &BenchmarkPlan, spends: f64) -> Option<StopReason> {
-        let pairs = pairs(&self.before, &self.after);
         let statistic = self.statistic();
-        let ratio = statistics::ratio_of_quantiles(&pairs, statistic.quantile())?;
-        let tail = statistics::rank_test(&self.rounds(statistic), plan.min_gain);
-        let decides = tail.greater <= spends || tail.less <= spends;
-        let interval = if decides { self.interval(&pairs, plan, spends) } else { None };
+        let tail = rank_test::rank_test(&self.rounds(statistic), plan.min_gain);
         self.looks.push(Look {
             pairs: self.pairs(),
             statistic,
-            ratio,
-            interval,
             chance_if_not_faster: tail.greater,
             chance_if_faster: tail.less,
             spends,
         });
-        let interval = interval?;
-        let calm = side(&self.before, statistic).calm() && side(&self.after, statistic).calm();
-        if self.pairs() < CAUTIOUS_PAIRS && self.pairs() < plan.max_pairs && !calm {
-            return None;
+        if tail.greater <= spends {
+            Some(StopReason::Faster)
+        } else {
+            (tail.less <= spends).then_some(StopReason::NotFaster)
         }
-        if tail.greater <= spends && interval.low > plan.min_gain {
-            let (first, second) = pairs.split_at(pairs.len() / 2);
-            let holds = |half| {
-                statistics::ratio_of_quantiles(half, statistic.quantile()).is_some_and(|ratio| ratio > plan.min_gain)
-            };
-            return (holds(first) && holds(second)).then_some(StopReason::Faster);
-        }
-        (tail.less <= spends && interval.high < plan.min_gain).then_some(StopReason::NotFaster)
     }
 
     /// What to compare. The choice looks at each block by itself and never at which program it is of, so
@@ -466,22 +358,20 @@ impl Experiment {
         if busy * BUSY_BLOCKS >= all.max(1) { Statistic::FastestTenth } else { Statistic::Median }
     }
 
-    /// The interval at a look that may spend `spends`: each end is wrong with that chance at most, so
-    /// that over all looks together the plan's confidence holds.
-    fn interval(&self, pairs: &[Pair], plan: &BenchmarkPlan, spends: f64) -> Option<Interval> {
-        let seed = plan.seed ^ u64::from(self.round);
-        let quantile = self.statistic().quantile();
-        let interval = statistics::bootstrap_ratio(pairs, quantile, 1.0 - 2.0 * spends, seed)?;
-        Some(Interval { confidence: plan.confidence, ..interval })
-    }
-
     fn rounds(&self, statistic: Statistic) -> Vec<Round> {
-        let times = |blocks: &[Block], round| {
-            blocks.iter().filter(|block| block.round == round).filter_map(|block| block.time(statistic)).collect()
+        let mut rounds = vec![Vec::new(); self.round as usize];
+        for (blocks, before) in [(&self.before, true), (&self.after, false)] {
+            for block in blocks {
+                if let (Some(time), Some(round)) = (block.time(statistic), rounds.get_mut(block.round as usize)) {
+                    round.push((block.position, Timed { before, time }));
+                }
+            }
+        }
+        let in_order = |mut round: Vec<(u32, Timed)>| {
+            round.sort_by_key(|(position, _)| *position);
+            round.into_iter().map(|(_, block)| block).collect()
         };
-        (0..self.round)
-            .map(|round| Round { before: times(&self.before, round), after: times(&self.after, round) })
-            .collect()
+        rounds.into_iter().map(in_order).collect()
     }
 
     fn conclude(
@@ -493,12 +383,15 @@ impl Experiment {
     ) -> BenchmarkOutcome {
         let statistic = self.statistic();
         let (before, after) = (side(&self.before, statistic), side(&self.after, statistic));
-        let pairs = pairs(&self.before, &self.after);
-        let ratio = statistics::ratio_of_quantiles(&pairs, statistic.quantile());
-        let last = self.looks.last();
-        let spends = last.map_or((1.0 - plan.confidence) / 2.0, |look| look.spends);
-        let seen = last.filter(|look| look.pairs == self.pairs()).and_then(|look| look.interval);
-        let interval = seen.or_else(|| self.interval(&pairs, plan, spends));
+        let allowed = 1.0 - plan.confidence;
+        let range =
+            rank_test::ratio_range(&self.rounds(statistic), self.looks.last().map_or(allowed, |look| look.spends));
+        // Over all looks together each end is wrong with the allowed chance at most.
+        let interval = range.filter(|range| range.low > 0.0 && range.high.is_finite()).map(|range| Interval {
+            low: range.low,
+            high: range.high,
+            confidence: 1.0 - 2.0 * allowed,
+        });
         let status = match stop {
             StopReason::Faster => GateStatus::Pass,
             StopReason::NotFaster => GateStatus::Fail,
@@ -516,7 +409,7 @@ impl Experiment {
             before,
             after,
             statistic,
-            ratio,
+            ratio: range.map(|range| range.estimate),
             interval,
             looks: self.looks,
             stop,
@@ -534,24 +427,9 @@ impl Block {
     }
 }
 
-impl Side {
-    /// One mode, no trend, no scheduler in its times.
-    pub fn calm(&self) -> bool {
-        self.modes.len() <= 1 && self.drift.is_none() && self.quantum_ns.is_none()
-    }
-}
-
 fn as_f64(samples: &[u64]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
     samples.iter().map(|&sample| sample as f64).collect()
-}
-
-fn pairs(before: &[Block], after: &[Block]) -> Vec<Pair> {
-    before
-        .iter()
-        .zip(after)
-        .map(|(before, after)| Pair { before: as_f64(&before.samples_ns), after: as_f64(&after.samples_ns) })
-        .collect()
 }
 
 fn side(blocks: &[Block], statistic: Statistic) -> Side {

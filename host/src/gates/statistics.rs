@@ -1,23 +1,15 @@
 //! Statistics of latencies: the test and the interval behind the benchmark gate, modes, drift, quanta.
 //!
-//! In: samples of blocks, a block being one process. Out: plain figures. Everything is a pure function;
-//! where chance is needed, it comes from a seed.
+//! In: samples of blocks, a block being one process. Out: plain figures. Everything is a pure function.
 //!
-//! Samples of one process are not independent of each other, so the block is the unit of the test, and
-//! the bootstrap draws blocks before it draws samples.
+//! Samples of one process are not independent of each other, so the block is the unit of the test and of the
+//! interval.
+
+pub mod rank_test;
 
 use std::collections::BTreeMap;
 
-use rand::{Rng as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
-
-use crate::evidence::{Interval, median};
-
-/// Samples drawn from a block in one resample: enough for its median, cheap for long blocks.
-const DRAWN_PER_BLOCK: usize = 9;
-
-/// Resamples behind an interval.
-const RESAMPLES: usize = 2000;
+use crate::evidence::median;
 
 /// A smaller part of the samples is called outliers, not a mode.
 const MODE_MINIMUM_SHARE: f64 = 0.1;
@@ -29,100 +21,6 @@ const MODE_MINIMUM_RATIO: f64 = 1.08;
 /// A gap between modes is this many times as wide as the usual one.
 const MODE_GAP: f64 = 12.0;
 const MODE_LIMIT: usize = 4;
-
-/// One round of the experiment: as many blocks of each program, in random order among themselves.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Round {
-    /// a time of each block of the program before, ns
-    pub before: Vec<f64>,
-    /// the same of each block of the program after, ns
-    pub after: Vec<f64>,
-}
-
-/// The two one-sided probabilities of a [`rank_test`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tail {
-    /// chance of a gain this clear or clearer if the true ratio is the asked one or less
-    pub greater: f64,
-    /// chance of a gain this small or smaller if the true ratio is the asked one or more
-    pub less: f64,
-}
-
-/// Exact test of "before is `gain` times as slow as after", stratified by round.
-///
-/// If it is so, then within a round each order of the blocks was equally likely to be drawn, whatever the
-/// noise is like: several modes, load from elsewhere, drift from round to round. The sum of the ranks of
-/// the before blocks therefore has a known distribution, and no assumption about the device enters.
-pub fn rank_test(rounds: &[Round], gain: f64) -> Tail {
-    // Doubled rank sums, so that shared ranks stay whole numbers.
-    let mut distribution: BTreeMap<u64, f64> = BTreeMap::from([(0, 1.0)]);
-    let mut observed = 0;
-    for round in rounds {
-        let mut all: Vec<(f64, bool)> = round.before.iter().map(|&time| (time / gain, true)).collect();
-        all.extend(round.after.iter().map(|&time| (time, false)));
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ranks = doubled_ranks(&all);
-        observed += all.iter().zip(&ranks).filter(|((_, before), _)| *before).map(|(_, rank)| rank).sum::<u64>();
-        let sums = subset_sums(&ranks, round.before.len());
-        let ways: f64 = sums.values().sum();
-        let mut next = BTreeMap::new();
-        for (&sum, &chance) in &distribution {
-            for (&more, &count) in &sums {
-                *next.entry(sum + more).or_insert(0.0) += chance * count / ways;
-            }
-        }
-        distribution = next;
-    }
-    let greater: f64 = distribution.range(observed..).map(|(_, chance)| chance).sum();
-    let less: f64 = distribution.range(..=observed).map(|(_, chance)| chance).sum();
-    Tail { greater: greater.min(1.0), less: less.min(1.0) }
-}
-
-/// Twice the rank of each value of a sorted list; equal values share the mean of their ranks.
-fn doubled_ranks(sorted: &[(f64, bool)]) -> Vec<u64> {
-    let mut ranks = Vec::with_capacity(sorted.len());
-    while let Some((value, _)) = sorted.get(ranks.len()) {
-        let first = ranks.len();
-        let same = sorted.iter().skip(first).take_while(|(other, _)| other.total_cmp(value).is_eq()).count();
-        // Ranks first+1 ..= first+same have the mean first + (same + 1) / 2.
-        ranks.extend(std::iter::repeat_n((2 * first + same + 1) as u64, same));
-    }
-    ranks
-}
-
-/// How many ways there are to choose `count` of the ranks with each sum.
-fn subset_sums(ranks: &[u64], count: usize) -> BTreeMap<u64, f64> {
-    let mut by_size: Vec<BTreeMap<u64, f64>> = vec![BTreeMap::new(); count + 1];
-    if let Some(empty) = by_size.first_mut() {
-        empty.insert(0, 1.0);
-    }
-    for &rank in ranks {
-        for size in (1..=count).rev() {
-            let smaller = by_size.get(size - 1).cloned().unwrap_or_default();
-            if let Some(sums) = by_size.get_mut(size) {
-                for (sum, ways) in smaller {
-                    *sums.entry(sum + rank).or_insert(0.0) += ways;
-                }
-            }
-        }
-    }
-    by_size.pop().unwrap_or_default()
-}
-
-/// Blocks of one before-and-after pair: all their samples, ns.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pair {
-    /// samples of the block of the program before
-    pub before: Vec<f64>,
-    /// samples of the block of the program after
-    pub after: Vec<f64>,
-}
-
-/// A quantile before over the same one after, every block having the same weight. `None` without samples.
-pub fn ratio_of_quantiles(pairs: &[Pair], quantile: f64) -> Option<f64> {
-    let side = |pick: fn(&Pair) -> &Vec<f64>| weighted_quantile(pairs.iter().map(pick), quantile);
-    Some(side(|pair| &pair.before)? / side(|pair| &pair.after)?)
-}
 
 /// A quantile over blocks of the same weight each, whatever their sample counts.
 pub fn weighted_quantile<'a>(blocks: impl Iterator<Item = &'a Vec<f64>>, quantile: f64) -> Option<f64> {
@@ -147,63 +45,15 @@ pub fn weighted_quantile<'a>(blocks: impl Iterator<Item = &'a Vec<f64>>, quantil
     None
 }
 
-/// Interval of a ratio of quantiles by a hierarchical bootstrap: pairs are drawn with replacement, then
-/// samples within each drawn block. `None` when a block has no sample.
-pub fn bootstrap_ratio(pairs: &[Pair], quantile: f64, confidence: f64, seed: u64) -> Option<Interval> {
-    if pairs.is_empty() || pairs.iter().any(|pair| pair.before.is_empty() || pair.after.is_empty()) {
+/// Median of values that may change their order.
+fn median_of(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
         return None;
     }
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut ratios = Vec::with_capacity(RESAMPLES);
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for _ in 0..RESAMPLES {
-        before.clear();
-        after.clear();
-        for _ in 0..pairs.len() {
-            let pair = pairs.get(below(pairs.len(), &mut random))?;
-            draw(&pair.before, &mut random, &mut before);
-            draw(&pair.after, &mut random, &mut after);
-        }
-        ratios.push(quick_quantile(&mut before, quantile)? / quick_quantile(&mut after, quantile)?);
-    }
-    ratios.sort_by(f64::total_cmp);
-    let tail = (1.0 - confidence) / 2.0;
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index into a few thousand resamples"
-    )]
-    let below = (tail * RESAMPLES as f64).floor() as usize;
-    let low = *ratios.get(below)?;
-    let high = *ratios.get(RESAMPLES - 1 - below)?;
-    Some(Interval { low, high, confidence })
-}
-
-/// Draws as many samples from every block, so that every block has the same weight.
-fn draw(block: &[f64], random: &mut ChaCha8Rng, into: &mut Vec<f64>) {
-    if block.len() == 1 {
-        into.extend(std::iter::repeat_n(block.first().copied().unwrap_or_default(), DRAWN_PER_BLOCK));
-        return;
-    }
-    for _ in 0..DRAWN_PER_BLOCK {
-        into.extend(block.get(below(block.len(), random)));
-    }
-}
-
-/// An index below `length`; the bias of at most `length` in 2^32 does not matter here.
-fn below(length: usize, random: &mut ChaCha8Rng) -> usize {
-    ((u64::from(random.next_u32()) * length as u64) >> 32) as usize
-}
-
-fn quick_quantile(samples: &mut [f64], quantile: f64) -> Option<f64> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the samples")]
-    let wanted = (quantile * count(samples.len())).floor() as usize;
-    if samples.is_empty() {
-        return None;
-    }
-    let wanted = wanted.min(samples.len() - 1);
-    Some(*samples.select_nth_unstable_by(wanted, f64::total_cmp).1)
+    let odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(values.len() / 2, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| !odd);
+    Some(lower.map_or(*upper, |lower| f64::midpoint(lower, *upper)))
 }
 
 /// A way in which a program runs.
@@ -376,82 +226,11 @@ pub fn quantum(samples: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use rand::RngExt as _;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
 
     use super::*;
-
-    fn round(before: &[f64], after: &[f64]) -> Round {
-        Round { before: before.to_vec(), after: after.to_vec() }
-    }
-
-    fn normal(random: &mut ChaCha8Rng) -> f64 {
-        let u: f64 = random.random_range(f64::EPSILON..1.0);
-        let v: f64 = random.random_range(0.0..1.0);
-        (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
-    }
-
-    #[test]
-    fn the_rank_test_counts_orders() {
-        let clear = round(&[10.0, 11.0, 12.0], &[5.0, 6.0, 7.0]);
-        let one = rank_test(std::slice::from_ref(&clear), 1.0);
-        assert!((one.greater - 1.0 / 20.0).abs() < 1e-12, "{one:?}");
-        assert!((one.less - 1.0).abs() < 1e-12, "{one:?}");
-        let two = rank_test(&[clear.clone(), clear.clone()], 1.0);
-        assert!((two.greater - 1.0 / 400.0).abs() < 1e-12, "{two:?}");
-        // At a gain of 2 the first and the third value of each side change places with the others.
-        let even = rank_test(&[clear], 2.0);
-        assert!(even.greater > 0.3 && even.less > 0.3, "{even:?}");
-        let same = rank_test(&[round(&[1.0, 1.0, 1.0], &[1.0, 1.0, 1.0])], 1.0);
-        assert_eq!((same.greater, same.less), (1.0, 1.0));
-        assert_eq!(rank_test(&[], 1.0), Tail { greater: 1.0, less: 1.0 });
-    }
-
-    #[test]
-    fn the_rank_test_keeps_its_promise_on_unchanged_programs() {
-        let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut below = [0; 2];
-        for _ in 0..2000 {
-            // Rounds of very different level, and two modes per block.
-            let rounds: Vec<Round> = (0..4)
-                .map(|level| {
-                    let mut block = || {
-                        let mode = if random.random_range(0.0..1.0) < 0.5 { 20.0 } else { 1.0 };
-                        mode * f64::from(level + 1) * (1.0 + 0.1 * normal(&mut random))
-                    };
-                    round(&[block(), block(), block()], &[block(), block(), block()])
-                })
-                .collect();
-            let tail = rank_test(&rounds, 1.0);
-            below[0] += usize::from(tail.greater <= 0.05);
-            below[1] += usize::from(tail.greater <= 0.01);
-        }
-        // 100 and 20 are expected at most; five standard deviations more would be 149 and 42.
-        assert!(below[0] <= 149 && below[1] <= 42, "{below:?}");
-        assert!(below[0] > 40, "the test is not blind: {below:?}");
-    }
-
-    #[test]
-    fn the_bootstrap_interval_covers_the_true_ratio() {
-        let mut random = ChaCha8Rng::seed_from_u64(2);
-        let mut covered = 0;
-        for seed in 0..100 {
-            let pairs: Vec<Pair> = (0..12)
-                .map(|_| {
-                    let mut block = |latency: f64| {
-                        let level = latency * (0.05 * normal(&mut random)).exp();
-                        (0..20).map(|_| level * (0.02 * normal(&mut random)).exp()).collect::<Vec<f64>>()
-                    };
-                    Pair { before: block(3.0), after: block(2.0) }
-                })
-                .collect();
-            let interval = bootstrap_ratio(&pairs, 0.5, 0.95, seed).expect("interval");
-            covered += u32::from(interval.low <= 1.5 && 1.5 <= interval.high);
-            let point = ratio_of_quantiles(&pairs, 0.5).expect("ratio");
-            assert!(interval.low <= point && point <= interval.high);
-        }
-        // A percentile bootstrap of 12 pairs covers a little less than it says.
-        assert!(covered >= 85, "{covered} of 100");
-    }
+    use crate::gates::benchmark::simulation::normal;
 
     #[test]
     fn a_block_has_the_same_weight_whatever_its_size() {
@@ -460,7 +239,9 @@ mod tests {
         assert_eq!(weighted_quantile(blocks.iter(), 0.1), Some(1.0));
         assert_eq!(weighted_quantile([vec![1.0], vec![2.0]].iter(), 0.5), Some(1.5));
         assert_eq!(weighted_quantile([].iter(), 0.5), None);
-        assert_eq!(bootstrap_ratio(&[Pair { before: vec![1.0], after: vec![] }], 0.5, 0.9, 0), None);
+        assert_eq!(median_of(&mut []), None);
+        assert_eq!(median_of(&mut [3.0, 1.0, 4.0]), Some(3.0));
+        assert_eq!(median_of(&mut [3.0, 1.0, 4.0, 2.0]), Some(2.5));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::gates::Fact;
 impl BenchmarkOutcome {
     /// One line a person can act on.
     pub(super) fn summary(&self, plan: &BenchmarkPlan) -> String {
-        let (Some(ratio), Some(interval)) = (self.ratio, self.interval) else {
+        let Some(ratio) = self.ratio else {
             return format!(
                 "Not measured: the time budget of {} s ended before the first round",
                 plan.budget.as_secs()
@@ -18,15 +18,15 @@ impl BenchmarkOutcome {
         };
         let times =
             format!("{} → {}{what}", milliseconds(self.before.compared_ns), milliseconds(self.after.compared_ns));
-        let range = format!(
-            "{times}, ratio {ratio:.2} ({:.2} to {:.2} at {:.0} %)",
-            interval.low,
-            interval.high,
-            interval.confidence * 100.0
-        );
+        let interval = self.interval.map_or("too few pairs for an interval".to_owned(), |interval| {
+            format!("{:.2} to {:.2} at {:.0} %", interval.low, interval.high, interval.confidence * 100.0)
+        });
+        let range = format!("{times}, ratio {ratio:.2} ({interval})");
         match self.stop {
             StopReason::Faster => format!("{ratio:.2} times as fast: {range}"),
-            StopReason::NotFaster if interval.high < 1.0 => format!("Slower: {range}"),
+            StopReason::NotFaster if self.interval.is_some_and(|interval| interval.high < 1.0) => {
+                format!("Slower: {range}")
+            }
             StopReason::NotFaster => format!("No gain of {:.2} or more: {range}", plan.min_gain),
             StopReason::Budget | StopReason::Pairs => {
                 let end = if self.stop == StopReason::Budget {
