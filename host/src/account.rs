@@ -29,6 +29,7 @@ use crate::run_folder;
 use crate::sandbox;
 use crate::shell;
 use crate::target;
+use crate::target::selector::Selector;
 use crate::torch;
 use crate::torch::protocol::{self, FailureKind, TensorFile};
 use crate::workbench::{MeasuredProgram, Workbench};
@@ -111,7 +112,11 @@ impl Account {
             artifacts: Vec::new(),
             reproduce: Vec::new(),
         };
-        let course = Course { rules_left_out: rules.left_out.clone(), ..Course::default() };
+        let course = Course {
+            rules_left_out: rules.left_out.clone(),
+            emulated: !bench.target.label().measures_speed(),
+            ..Course::default()
+        };
         Self { report, course, own: BTreeSet::new(), random: Vec::new(), verdicts: BTreeMap::new() }
     }
 
@@ -285,7 +290,7 @@ impl Account {
             status,
             gate,
             headline: decision::headline(status, &self.course, &label.name),
-            next_steps: next_steps(status, &folder, &self.report.model.source, alarm),
+            next_steps: next_steps(status, &folder, &self.report.model.source, &bench.settings.target.selector, alarm),
         };
         self.report.findings.sort_by_key(|finding| finding.severity);
         self.report.reproduce = vec![
@@ -328,10 +333,17 @@ fn ours(command: &str, argument: &str) -> String {
     shell::line(["delegate-doctor", command, argument])
 }
 
-fn next_steps(status: Status, folder: &Path, model: &str, alarm: bool) -> Vec<Step> {
+fn next_steps(status: Status, folder: &Path, model: &str, target: &Selector, alarm: bool) -> Vec<Step> {
     let step = |text: &str, command: Option<String>| Step { text: text.to_owned(), command };
     let explain = |text: &str| step(text, Some(ours("explain", &folder.display().to_string())));
-    let retry = || step("Measure again when the machine is calm", Some(ours("optimize", model)));
+    let on = |target: &str| Some(shell::line(["delegate-doctor", "optimize", model, "--target", target]));
+    let retry = || match target {
+        Selector::Local => step("Measure again when the machine is calm", Some(ours("optimize", model))),
+        Selector::Qemu { .. } => step("Measure its speed on a device", on("adb")),
+        Selector::Adb { .. } | Selector::Ssh { .. } => {
+            step("Measure again when the device is calm", on(&target.to_string()))
+        }
+    };
     match status {
         Status::RepairsAccepted if alarm => vec![step(
             &format!(

@@ -69,6 +69,8 @@ pub struct Course {
     pub original_is_wrong: bool,
     /// a limit ended the search while repairs were left to try
     pub cut_short: bool,
+    /// the target is emulated, so speed is not measured there
+    pub emulated: bool,
     /// ids of rules that were there and did not take part
     pub rules_left_out: Vec<String>,
     /// trials in order: how each ended, and the gate that decided
@@ -175,6 +177,11 @@ pub fn headline(status: Status, course: &Course, target: &str) -> String {
         Status::Inconclusive if course.trials.is_empty() && course.cut_short => {
             "A limit ended the search before any repair was tried, so nothing was changed".to_owned()
         }
+        Status::Inconclusive
+            if course.emulated && course.trials.contains(&(TrialOutcome::Inconclusive, Some(Gate::Benchmark))) =>
+        {
+            format!("A repair is correct on {target}, and speed is not measured there, so nothing was changed")
+        }
         Status::Inconclusive => {
             "A repair looked promising, but the evidence decides neither way, so nothing was changed".to_owned()
         }
@@ -193,6 +200,22 @@ mod tests {
 
     fn all_pass() -> Vec<GateReport> {
         Gate::ALL.into_iter().map(|gate| report(gate, GateStatus::Pass)).collect()
+    }
+
+    #[test]
+    fn a_repair_on_an_emulated_target_is_called_correct_and_never_faster() {
+        let mut gates = all_pass();
+        gates.last_mut().expect("benchmark").status = GateStatus::NotRun;
+        let judged = judge(&gates, false);
+        assert_eq!((judged.outcome, judged.gate), (TrialOutcome::Inconclusive, Some(Gate::Benchmark)));
+        let course =
+            Course { emulated: true, hotspots: 1, trials: vec![(judged.outcome, judged.gate)], ..Course::default() };
+        let (status, _) = verdict(&course);
+        assert_eq!(status, Status::Inconclusive);
+        assert_eq!(
+            headline(status, &course, "emulated Arm (max)"),
+            "A repair is correct on emulated Arm (max), and speed is not measured there, so nothing was changed"
+        );
     }
 
     #[test]

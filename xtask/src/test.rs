@@ -37,11 +37,21 @@ pub(crate) fn test() -> Result {
     Ok(())
 }
 
-/// The browser that looks at reports and the tools that rules in C and JavaScript are built with. Installed
-/// where that is possible without asking; the tests that need them say what is missing elsewhere.
+/// The browser that looks at reports, the tools that rules in C and JavaScript are built with, and what targets
+/// beside this host need. Installed where that is possible without asking; the tests that need them say what is missing elsewhere.
 fn system_packages() -> Result {
-    const PACKAGES: [(&str, &str); 5] =
-        [("chromium", "chromium"), ("clang", "clang"), ("wasm-ld", "lld"), ("node", "nodejs"), ("npm", "npm")];
+    const PACKAGES: [(&str, &str); 10] = [
+        ("chromium", "chromium"),
+        ("clang", "clang"),
+        ("wasm-ld", "lld"),
+        ("node", "nodejs"),
+        ("npm", "npm"),
+        ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+        ("qemu-aarch64-static", "qemu-user-static"),
+        ("adb", "adb"),
+        ("ssh", "openssh-client"),
+        ("/usr/sbin/sshd", "openssh-server"),
+    ];
     let found =
         |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     let missing: Vec<&str> =

@@ -22,7 +22,9 @@ impl Account {
         }
         if !profile.accounting.agrees {
             // Reading the clock for every instruction takes as long as the shortest of them.
-            let (severity, why) = if profile.accounting.method_ns < SHORT_METHOD_NS {
+            let (severity, why) = if self.course.emulated {
+                (Severity::Note, "emulated times are no times of a CPU")
+            } else if profile.accounting.method_ns < SHORT_METHOD_NS {
                 (Severity::Note, "in a program this short, tracing itself takes much of it")
             } else {
                 (Severity::Warning, "so shares are rough")
