@@ -21,6 +21,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use delegate_doctor::sandbox::compile;
 
+/// What is measured allocates as the binaries do.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Chores of this repository
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask")]

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// Programs and patches are many small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     delegate_doctor::cli::main()
 }
