@@ -298,6 +298,44 @@ fn memory_and_tables_beyond_the_limits_do_not_start() {
 }
 
 #[test]
+fn a_call_finds_no_trace_of_the_call_before() {
+    // Runs out of fuel when it finds anything; else it leaves something everywhere and crashes.
+    let describe = "(drop (memory.grow (i32.const 3)))
+        (if (i32.or (i32.or (i32.load (i32.const 60000)) (i32.load (i32.const 200000)))
+                    (i32.or (global.get $mark) (i32.ne (memory.size) (i32.const 4))))
+            (then (loop (br 0))))
+        (if (i32.eqz (ref.is_null (table.get $marks (i32.const 5)))) (then (loop (br 0))))
+        (i32.store (i32.const 60000) (i32.const 1))
+        (i32.store (i32.const 200000) (i32.const 1))
+        (global.set $mark (i32.const 1))
+        (table.set $marks (i32.const 5) (ref.func $any))
+        unreachable";
+    let more = "(global $mark (mut i32) (i32.const 0)) (table $marks 10 funcref) (func $any) (elem declare func $any)";
+    let component = component_of(&format!("(module {} {more})", exports(describe)));
+    let sandbox = rule_sandbox(Limits::standard());
+    for _ in 0..3 {
+        let error = sandbox.load("rule", &component).expect_err("it crashes");
+        assert_eq!(error.class, Class::Trap, "{error}");
+    }
+}
+
+#[test]
+fn threads_that_share_a_sandbox_get_the_answers_that_one_gets() {
+    let rule = bundled_rule("dd-001");
+    let graph = "x: f32[2,3,4] = input\ny: f32[2,3,4] = aten.softmax.int(self=x, dim=1, dtype=None)\nreturn y";
+    let site = host_site(&testing::site::<dd_001_softmax_layout::SoftmaxLayout>(graph));
+    let alone = rule.examine_afresh(&[&site; 20]);
+    assert!(alone.iter().all(Result::is_ok), "{alone:?}");
+    let together = || {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| rule.examine_afresh(&[&site; 20]))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        })
+    };
+    assert!(together().iter().all(|answers| *answers == alone));
+}
+
+#[test]
 fn the_same_site_costs_the_same_fuel_and_gets_the_same_verdict() {
     let rule = bundled_rule("dd-001");
     let graph = "x: f32[2,3,4] = input\ny: f32[2,3,4] = aten.softmax.int(self=x, dim=1, dtype=None)\nreturn y";

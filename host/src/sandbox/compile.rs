@@ -214,7 +214,7 @@ fn work() -> Result<(), String> {
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, job.code_bytes)?;
 
-    let engine = engine::new().map_err(|error| format!("{error:#}"))?;
+    let engine = engine::mapping().map_err(|error| format!("{error:#}"))?;
     let code = engine.precompile_component(component).map_err(|error| format!("{error:#}").replace('\n', " "))?;
     write(&job.output, &code).map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! One call into a rule: a fresh store and instance, every limit set, the failure told apart.
 
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower};
-use wasmtime::{Engine, ResourceLimiter, Store, Trap, WasmBacktrace};
+use wasmtime::{ResourceLimiter, Store, Trap, WasmBacktrace};
 
 use super::Limits;
 use super::error::Class;
@@ -73,7 +73,6 @@ pub(super) type Failure = (Class, String);
 ///
 /// The caller keeps a [`super::engine::Fuse`] alight and runs on a thread with room for the guest's stack.
 pub(super) fn call<P, R>(
-    engine: &Engine,
     rule: &InstancePre<Meter>,
     export: &ComponentExportIndex,
     parameters: P,
@@ -83,7 +82,7 @@ where
     P: ComponentNamedList + Lower + Send + Sync,
     R: ComponentNamedList + Lift + Send + Sync + 'static,
 {
-    let mut store = Store::new(engine, Meter::new(limits));
+    let mut store = Store::new(rule.engine(), Meter::new(limits));
     store.limiter(|meter| meter);
     store.set_fuel(limits.fuel).map_err(|error| (Class::Host, error.to_string()))?;
     store.set_epoch_deadline(limits.epoch_ticks());

@@ -39,7 +39,6 @@ use std::thread;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
 pub use compile::Helper;
@@ -50,7 +49,7 @@ pub use limits::{AnswerLimits, EPOCH_TICK, Limits, THREAD_STACK, WASM_STACK};
 
 use compiled_cache::{CompiledCache, Kind};
 use contract::{Manifest, Site, Verdict};
-use engine::Fuse;
+use engine::{Engines, Fuse};
 use instance::{Failure, Meter};
 use since_v0_1_0::Exports;
 use verdict_cache::{Outcome, SiteKey, VerdictCache};
@@ -72,7 +71,7 @@ pub struct Options {
 /// Loads rules.
 #[derive(Clone)]
 pub struct Sandbox {
-    engine: Engine,
+    engines: Engines,
     cache: CompiledCache,
     options: Options,
 }
@@ -90,10 +89,10 @@ impl Sandbox {
     /// When this machine cannot run the engine, or the cache folder belongs to somebody else.
     pub fn new(options: Options) -> Result<Self, Error> {
         let host = |reason: String| Error::new("engine", Class::Host, reason);
-        let engine = engine::new().map_err(|error| host(format!("it cannot run on this machine: {error:#}")))?;
+        let engines = Engines::new().map_err(|error| host(format!("it cannot run on this machine: {error:#}")))?;
         let cache = CompiledCache::open(options.cache.as_deref())
             .map_err(|error| host(format!("the folder for compiled rules cannot be used: {error}")))?;
-        Ok(Self { engine, cache, options })
+        Ok(Self { engines, cache, options })
     }
 
     /// The limits that rules run under.
@@ -116,8 +115,8 @@ impl Sandbox {
         let failed = |(class, reason): Failure| Error::new(label, class, reason);
         let inspection = inspect(bytes, limits).map_err(failed)?;
         let callable = self.callable(bytes, &inspection.interface).map_err(failed)?;
-        let described = guarded(&self.engine, || {
-            instance::call::<_, (Manifest,)>(&self.engine, &callable.pre, &callable.exports.describe, (), limits)
+        let described = guarded(&self.engines, || {
+            instance::call::<_, (Manifest,)>(&callable.pre, &callable.exports.describe, (), limits)
         })
         .map_err(failed)?;
         let ((manifest,), _) = described.map_err(failed)?;
@@ -150,7 +149,7 @@ impl Sandbox {
     /// From bytes, or from the code that an earlier load kept.
     fn callable(&self, bytes: &[u8], interface: &str) -> Result<Callable, Failure> {
         let key = self.cache_key(&component::code_sha256(bytes));
-        let kept = self.cache.get(Kind::Code, &key).and_then(|code| trusted_code::load(&self.engine, &code).ok());
+        let kept = self.cache.get(Kind::Code, &key).and_then(|code| self.engines.load(&code).ok());
         let component = match kept {
             Some(component) => component,
             None => {
@@ -162,13 +161,15 @@ impl Sandbox {
                     };
                     (class, error.to_string())
                 })?;
-                let component = trusted_code::load(&self.engine, &code)
+                let component = self
+                    .engines
+                    .load(&code)
                     .map_err(|error| (Class::Compile, format!("its code cannot be used: {error:#}")))?;
                 self.cache.put(Kind::Code, &key, &code);
                 component
             }
         };
-        let pre = Linker::new(&self.engine)
+        let pre = Linker::new(component.engine())
             .instantiate_pre(&component)
             .map_err(|error| (Class::Import, format!("it wants something from the host: {error:#}")))?;
         let exports = Exports::find(pre.component(), interface)
@@ -186,15 +187,16 @@ impl Sandbox {
     fn environment(&self) -> u64 {
         use std::hash::{Hash as _, Hasher as _};
         let mut environment = std::hash::DefaultHasher::new();
-        self.engine.precompile_compatibility_hash().hash(&mut environment);
+        self.engines.compatibility().hash(&mut environment);
         environment.finish()
     }
 }
 
 /// Runs `work` on a thread with room for a guest's stack, while the wall-clock fuse burns.
-fn guarded<T: Send>(engine: &Engine, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+fn guarded<T: Send>(engines: &Engines, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let host = |error: std::io::Error| (Class::Host, format!("a thread cannot be started: {error}"));
-    let _fuse = Fuse::light(engine).map_err(host)?;
+    let _turn = engines.turn();
+    let _fuse = Fuse::light(engines).map_err(host)?;
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("rule".to_owned())
@@ -370,7 +372,7 @@ impl Rule {
         if !asks {
             return all();
         }
-        guarded(&self.sandbox.engine, all).unwrap_or_else(|failure| (vec![Err(failure); count], 0))
+        guarded(&self.sandbox.engines, all).unwrap_or_else(|failure| (vec![Err(failure); count], 0))
     }
 
     fn budget_spent(&self) -> Failure {
@@ -388,13 +390,8 @@ impl Rule {
         let callable =
             self.callable.get_or_init(|| self.sandbox.callable(&self.bytes, &self.about.inspection.interface));
         let callable = callable.as_ref().map_err(Clone::clone)?;
-        let ((answer,), fuel) = instance::call::<_, Answer>(
-            &self.sandbox.engine,
-            &callable.pre,
-            &callable.exports.examine,
-            (site,),
-            self.limits(),
-        )?;
+        let ((answer,), fuel) =
+            instance::call::<_, Answer>(&callable.pre, &callable.exports.examine, (site,), self.limits())?;
         let verdict =
             answer.map_err(|complaint| (Class::Own, format!("it reports a fault of its own: {complaint}")))?;
         answer::check_verdict(&verdict, &self.about.manifest, &self.limits().answer)?;
