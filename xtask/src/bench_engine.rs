@@ -87,6 +87,11 @@ pub(crate) fn rounds_of(nodes: usize) -> Result {
     let shown = |times: &Times| format!("{:.2} ms (median {:.2})", times.least() * 1e3, times.median() * 1e3);
     println!("{}: {} sites, {} rewritten", row.name, row.sites, row.rewrites);
     println!("first {}, cached {}", shown(&row.first), shown(&row.cached));
+    let mut page = Page::default();
+    bench.sites(&mut page)?;
+    for figure in &page.figures {
+        println!("{figure}");
+    }
     Ok(())
 }
 

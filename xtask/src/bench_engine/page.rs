@@ -13,6 +13,12 @@ pub(super) struct Figure {
     met: bool,
 }
 
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.name, self.shown)
+    }
+}
+
 impl Figure {
     /// The least of several repetitions, which must not exceed a limit.
     pub(super) fn least(name: &str, times: &Times, scale: f64, unit: &str, limit: f64) -> Self {
