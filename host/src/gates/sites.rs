@@ -349,8 +349,8 @@ pub(super) mod tests {
                 op: op.to_owned(),
                 inputs,
                 outputs: vec![NodeOutput::Value(ValueId(id))],
-                metadata: serde_json::Map::new(),
-                extra: serde_json::Map::new(),
+                metadata: Arc::default(),
+                extra: Arc::default(),
             }));
         }
         Graph::new(

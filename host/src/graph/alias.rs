@@ -150,7 +150,7 @@ impl AliasFacts {
         for group in shared {
             union.join_all(group);
         }
-        for node in graph.flow().touching_memory().filter_map(|position| graph.nodes().get(position)) {
+        for node in graph.flow().touching_memory().filter_map(|id| graph.node(id)) {
             join_node(node, graph, &mut union);
             for position in written_inputs(node) {
                 written.extend(node.inputs.get(position).into_iter().flat_map(|input| input.arg.each_value()));
@@ -241,10 +241,11 @@ impl AliasFacts {
                 self.constant.insert(*input);
             }
         }
-        for (position, node) in graph.nodes().iter().enumerate() {
+        for (position, id) in graph.flow().ids().iter().enumerate() {
             if !graph.flow().reads(position).iter().all(|read| self.constant.contains(read.value)) {
                 continue;
             }
+            let Some(node) = graph.node(*id) else { continue };
             if !is_pure(node) && !KEEP_ELEMENTS.contains(&node.op.as_str()) {
                 continue;
             }
@@ -289,6 +290,11 @@ impl AliasFacts {
         self.written.contains(value) || self.place(value).is_none()
     }
 
+    /// True when something might write into the storage of a value of the graph.
+    pub(crate) fn mutates_anything(&self) -> bool {
+        !self.written.is_empty()
+    }
+
     /// True when the value depends only on parameters, buffers and constants that nothing writes to,
     /// through operators that are pure and not random, and its sizes are fixed.
     pub fn is_constant(&self, value: ValueId) -> bool {
@@ -297,7 +303,7 @@ impl AliasFacts {
 }
 
 fn fixed(meta: &TensorMeta) -> bool {
-    meta.fixed_sizes().is_some()
+    meta.sizes.iter().all(|size| size.fixed().is_some())
 }
 
 /// False when the node neither writes to what it reads nor makes values share storage.
@@ -488,8 +494,8 @@ mod tests {
                 })
                 .collect(),
             outputs: Vec::new(),
-            metadata: serde_json::Map::new(),
-            extra: serde_json::Map::new(),
+            metadata: std::sync::Arc::default(),
+            extra: std::sync::Arc::default(),
         };
         for (op, pure) in [
             ("aten.relu.default", true),

@@ -65,8 +65,11 @@ impl OpNames {
     }
 }
 
-/// Where a node of a patched graph comes from: its position in the graph before, or nothing when it differs.
-pub(super) type Origin = Option<u32>;
+/// A node of a patched graph: its position in the graph before, or what it is now.
+pub(super) enum Origin<'n> {
+    Same(u32),
+    Changed(&'n Arc<Node>),
+}
 
 impl Dataflow {
     pub(super) fn of(nodes: &[Arc<Node>], values: &Table<ValueId, Arc<Value>>) -> Self {
@@ -87,7 +90,7 @@ impl Dataflow {
     /// is now.
     pub(super) fn patched<'v>(
         &self,
-        nodes: &[(Arc<Node>, Origin)],
+        nodes: &[Origin<'_>],
         changed: impl Iterator<Item = (ValueId, Option<&'v Arc<Value>>)>,
     ) -> Self {
         let mut flow = Self {
@@ -100,16 +103,19 @@ impl Dataflow {
             ..Self::default()
         };
         let mut rest = nodes;
-        while let Some((node, origin)) = rest.first() {
-            let Some(origin) = origin else {
-                flow.add(node);
-                rest = rest.get(1..).unwrap_or_default();
-                continue;
+        while let Some(origin) = rest.first() {
+            let first = match origin {
+                Origin::Same(position) => *position,
+                Origin::Changed(node) => {
+                    flow.add(node);
+                    rest = rest.get(1..).unwrap_or_default();
+                    continue;
+                }
             };
             // As many as follow each other as they did before are copied at once.
-            let follows = |(next, (_, other)): &(u32, &(Arc<Node>, Origin))| *other == Some(*next);
-            let run = (*origin..).zip(rest).take_while(follows).count();
-            flow.copy(self, *origin as usize, run);
+            let follows = |(next, other): &(u32, &Origin<'_>)| matches!(other, Origin::Same(place) if place == next);
+            let run = (first..).zip(rest).take_while(follows).count();
+            flow.copy(self, first as usize, run);
             rest = rest.get(run..).unwrap_or_default();
         }
         flow.finish();
@@ -183,9 +189,9 @@ impl Dataflow {
         range.and_then(|(start, end)| self.makes.get(start.makes as usize..end.makes as usize)).unwrap_or_default()
     }
 
-    /// Positions of the nodes that may write to memory or make values share it.
-    pub(super) fn touching_memory(&self) -> impl Iterator<Item = usize> + '_ {
-        self.traits.iter().enumerate().filter(|(_, traits)| traits.touches_memory).map(|(position, _)| position)
+    /// The nodes that may write to memory or make values share it, in execution order.
+    pub(super) fn touching_memory(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.ids.iter().zip(&self.traits).filter(|(_, traits)| traits.touches_memory).map(|(id, _)| *id)
     }
 
     /// Positions of the nodes that call an operator.

@@ -4,6 +4,7 @@
 //! across patches: an id that a patch removes is never given to something else.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Stable name of a node within a program and all graphs patched from it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -305,7 +306,7 @@ pub struct Node {
     /// outputs as written
     pub outputs: Vec<NodeOutput>,
     /// the archive's `metadata` map, verbatim (`stack_trace`, `nn_module_stack`, …)
-    pub metadata: serde_json::Map<String, serde_json::Value>,
+    pub metadata: Arc<serde_json::Map<String, serde_json::Value>>,
     /// fields of the node that this version does not name, verbatim
-    pub extra: serde_json::Map<String, serde_json::Value>,
+    pub extra: Arc<serde_json::Map<String, serde_json::Value>>,
 }

@@ -48,13 +48,13 @@ pub const ORIGIN_KEY: &str = "delegate_doctor";
 use std::sync::{Arc, OnceLock};
 
 use dataflow::{Dataflow, Uses};
-use name_index::NameIndex;
-use table::{IdSet, Table};
+use name_index::{ArchiveNames, NameIndex};
+use table::{IdSet, Positions, Table};
 
 /// An immutable exported graph.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    nodes: Arc<Vec<Arc<Node>>>,
+    nodes: Arc<Table<NodeId, Arc<Node>>>,
     values: Arc<Table<ValueId, Arc<Value>>>,
     inputs: Vec<ValueId>,
     outputs: Vec<GraphOutput>,
@@ -65,7 +65,9 @@ pub struct Graph {
 #[derive(Debug, Default)]
 struct Index {
     flow: Dataflow,
-    positions: Table<NodeId, u32>,
+    positions: Positions<NodeId>,
+    /// the nodes in execution order, made when they are asked for
+    list: OnceLock<Vec<Arc<Node>>>,
     uses: Uses,
     outputs: IdSet<ValueId>,
     names: OnceLock<Arc<NameIndex>>,
@@ -116,25 +118,26 @@ impl Graph {
     ) -> Self {
         let values: Table<_, _> = values.into_iter().collect();
         let flow = Dataflow::of(&nodes, &values);
-        Self::of_parts(nodes, Arc::new(values), inputs, outputs, flow)
+        let by_id = nodes.iter().map(|node| (node.id, Arc::clone(node))).collect();
+        let graph = Self::of_parts(Arc::new(by_id), Arc::new(values), inputs, outputs, flow);
+        graph.index.list.get_or_init(|| nodes);
+        graph
     }
 
     fn of_parts(
-        nodes: Vec<Arc<Node>>,
+        nodes: Arc<Table<NodeId, Arc<Node>>>,
         values: Arc<Table<ValueId, Arc<Value>>>,
         inputs: Vec<ValueId>,
         outputs: Vec<GraphOutput>,
         flow: Dataflow,
     ) -> Self {
         let mut index = Index { uses: Uses::of(&flow, values.end()), ..Index::default() };
-        for (position, id) in (0..).zip(flow.ids()) {
-            index.positions.insert(*id, position);
-        }
+        index.positions = Positions::of(flow.ids(), nodes.end());
         for value in outputs.iter().filter_map(GraphOutput::value) {
             index.outputs.insert(value);
         }
         index.flow = flow;
-        Self { nodes: Arc::new(nodes), values, inputs, outputs, index: Arc::new(index) }
+        Self { nodes, values, inputs, outputs, index: Arc::new(index) }
     }
 
     /// What nodes read and make.
@@ -144,6 +147,11 @@ impl Graph {
 
     fn names(&self) -> &Arc<NameIndex> {
         self.index.names.get_or_init(|| Arc::new(NameIndex::of(self)))
+    }
+
+    /// Finds names as the archive has them, which the graph is that of.
+    fn take_names(&self, names: Arc<ArchiveNames>) {
+        self.index.names.get_or_init(|| Arc::new(NameIndex::of_archive(names)));
     }
 
     /// Takes over what another graph knows about names, when it does; the graphs differ in these nodes and values.
@@ -162,17 +170,18 @@ impl Graph {
 
     /// The calls, in execution order.
     pub fn nodes(&self) -> &[Arc<Node>] {
-        &self.nodes
+        let find = |id: &NodeId| self.nodes.get(*id).map(Arc::clone);
+        self.index.list.get_or_init(|| self.flow().ids().iter().filter_map(find).collect())
     }
 
     /// The node with this id.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(self.position(id)?).map(Arc::as_ref)
+        self.nodes.get(id).map(Arc::as_ref)
     }
 
     /// Where the node stands in execution order.
     pub fn position(&self, id: NodeId) -> Option<usize> {
-        self.index.positions.get(id).map(|position| *position as usize)
+        self.index.positions.get(id)
     }
 
     /// The node with this name.

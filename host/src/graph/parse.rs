@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use super::codes::{self, Ranges};
+use super::name_index::ArchiveNames;
 use super::render::{self, Names};
 use super::{
     Argument, Graph, GraphOutput, Literal, Node, NodeId, NodeInput, NodeOutput, SymIntArgument, Value, ValueId,
@@ -47,8 +48,7 @@ pub(super) struct Parsed {
     pub(super) graph: Graph,
     /// the JSON as read, without `graph_module.graph.nodes`
     pub(super) document: Json,
-    /// ids of the values by the name they have in the archive
-    pub(super) names: HashMap<String, ValueId>,
+    pub(super) names: Arc<ArchiveNames>,
     /// value of each entry of `graph.inputs`
     pub(super) input_slots: Vec<Option<ValueId>>,
     pub(super) verbatim: HashMap<NodeId, Verbatim>,
@@ -75,20 +75,22 @@ pub(super) fn program(mut document: Json) -> Result<Parsed, Malformed> {
 
     let mut parser = Parser::declare(graph, &ranges)?;
     let input_slots = parser.inputs(graph, &signature)?;
-    let (nodes, verbatim) = parser.nodes(nodes)?;
+    let (nodes, node_names, verbatim) = parser.nodes(nodes)?;
     let outputs = parser.outputs(graph, &signature)?;
 
     let next_value = u32::try_from(parser.values.len()).map_err(|_| Malformed::new("graph", "too many values"))?;
-    let mut values = HashMap::new();
-    let mut names = HashMap::new();
+    let mut values = Vec::with_capacity(parser.values.len());
+    let mut names = HashMap::with_capacity(parser.values.len());
     for ((id, declared), source) in (0..next_value).map(ValueId).zip(parser.values).zip(parser.sources) {
         // A table entry that nothing makes stays in the document only.
         let Some(source) = source else { continue };
         names.insert(declared.name.clone(), id);
-        values.insert(id, Arc::new(Value { id, name: declared.name, kind: declared.kind, source }));
+        values.push((id, Arc::new(Value { id, name: declared.name, kind: declared.kind, source })));
     }
     let inputs = input_slots.iter().copied().flatten().collect();
+    let names = Arc::new(ArchiveNames { nodes: node_names, values: names });
     let graph = Graph::new(nodes, values, inputs, outputs);
+    graph.take_names(Arc::clone(&names));
     Ok(Parsed { graph, document, names, input_slots, verbatim, next_node, next_value })
 }
 
@@ -112,8 +114,8 @@ impl Names for Parser {
     }
 }
 
-/// Nodes, and those of them whose JSON is kept.
-type ParsedNodes = (Vec<Arc<Node>>, HashMap<NodeId, Verbatim>);
+/// Nodes, their ids by name, and those of them whose JSON is kept.
+type ParsedNodes = (Vec<Arc<Node>>, HashMap<String, NodeId>, HashMap<NodeId, Verbatim>);
 
 /// How errors name the place that is being read.
 type Place<'a> = &'a dyn Fn() -> String;
@@ -224,7 +226,7 @@ impl Parser {
     fn nodes(&mut self, nodes: Vec<Json>) -> Result<ParsedNodes, Malformed> {
         let mut parsed: Vec<Arc<Node>> = Vec::with_capacity(nodes.len());
         let mut verbatim = HashMap::new();
-        let mut names = HashSet::new();
+        let mut names = HashMap::with_capacity(nodes.len());
         for (id, json) in (0_u32..).map(NodeId).zip(nodes) {
             let Json::Object(json) = json else {
                 return Err(Malformed::new(format!("graph.nodes[{}]", id.0), "expected an object"));
@@ -234,17 +236,18 @@ impl Parser {
             // torch's own reader renames a node whose name is taken.
             let mut copy = 0_u32;
             let wanted = node.name.clone();
-            while !names.insert(node.name.clone()) {
+            while names.contains_key(&node.name) {
                 copy += 1;
                 node.name = format!("{wanted}_{copy}");
             }
+            names.insert(node.name.clone(), id);
             let node = Arc::new(node);
             if !exact || copy > 0 {
                 verbatim.insert(id, Verbatim { json, node: Arc::clone(&node) });
             }
             parsed.push(node);
         }
-        Ok((parsed, verbatim))
+        Ok((parsed, names, verbatim))
     }
 
     fn node(&mut self, id: NodeId, json: &Map<String, Json>) -> Result<Node, Malformed> {
@@ -278,12 +281,13 @@ impl Parser {
             op,
             inputs,
             outputs,
-            metadata: json.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default(),
-            extra: json
-                .iter()
-                .filter(|(key, _)| !known.contains(&key.as_str()))
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
+            metadata: Arc::new(json.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default()),
+            extra: Arc::new(
+                json.iter()
+                    .filter(|(key, _)| !known.contains(&key.as_str()))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect(),
+            ),
         })
     }
 

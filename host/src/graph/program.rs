@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::alias::AliasFacts;
 use super::archive::{self, Change, Container};
+use super::name_index::ArchiveNames;
 use super::parse::{Parsed, Verbatim};
 use super::render::{self, Names};
 use super::{
@@ -35,8 +36,7 @@ pub(super) struct Source {
     pub(super) container: Container,
     /// the program's JSON without its nodes
     pub(super) document: Json,
-    /// ids by the name that the archive has
-    names: HashMap<String, ValueId>,
+    names: Arc<ArchiveNames>,
     /// names and kinds that the archive has
     original: HashMap<ValueId, (String, ValueKind)>,
     /// value of each entry of `graph.inputs`
@@ -107,7 +107,7 @@ impl Source {
             by_name.entry(fqn).or_insert(payload);
         }
         let source = Self {
-            orphans: Self::orphans(&parsed.document, &parsed.names),
+            orphans: Self::orphans(&parsed.document, &parsed.names.values),
             container,
             document: parsed.document,
             names: parsed.names,
@@ -357,7 +357,7 @@ impl Program {
     fn table(&self, old: Map<String, Json>, tensors: bool) -> Map<String, Json> {
         let mut table = Map::new();
         for (name, json) in old {
-            match self.source.names.get(&name) {
+            match self.source.names.values.get(&name) {
                 None => {
                     table.insert(name, json);
                 }

@@ -31,7 +31,7 @@ pub(super) fn node(node: &Node, names: &dyn Names) -> Option<Map<String, Json>> 
     map.insert("target".to_owned(), target.into());
     map.insert("inputs".to_owned(), Json::Array(inputs?));
     map.insert("outputs".to_owned(), Json::Array(outputs?));
-    map.insert("metadata".to_owned(), Json::Object(node.metadata.clone()));
+    map.insert("metadata".to_owned(), Json::Object(Map::clone(&node.metadata)));
     map.extend(node.extra.iter().map(|(key, value)| (key.clone(), value.clone())));
     map.insert("name".to_owned(), node.name.clone().into());
     Some(map)

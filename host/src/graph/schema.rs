@@ -433,8 +433,8 @@ mod tests {
             op: "aten.softmax.int".to_owned(),
             inputs: vec![input("self", Argument::Value(ValueId(0))), input("dim", Argument::Literal(Literal::Int(1)))],
             outputs: Vec::new(),
-            metadata: serde_json::Map::new(),
-            extra: serde_json::Map::new(),
+            metadata: std::sync::Arc::default(),
+            extra: std::sync::Arc::default(),
         };
         let full = complete(&node).expect("complete");
         assert_eq!(full[2], input("dtype", Argument::Literal(Literal::None)));

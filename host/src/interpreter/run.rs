@@ -293,8 +293,8 @@ mod tests {
                 })
                 .collect(),
             outputs: vec![NodeOutput::Value(ValueId(makes))],
-            metadata: serde_json::Map::new(),
-            extra: serde_json::Map::new(),
+            metadata: std::sync::Arc::default(),
+            extra: std::sync::Arc::default(),
         }
     }
 

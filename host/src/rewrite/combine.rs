@@ -38,7 +38,8 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
     let mut changed: FxHashSet<NodeId> = FxHashSet::default();
     let mut read: FxHashSet<ValueId> = FxHashSet::default();
     let mut replaced: FxHashSet<ValueId> = FxHashSet::default();
-    let mut room = most_folded(program);
+    // Most rewrites store nothing, and to add up what a program stores takes time.
+    let mut room: Option<usize> = None;
     for proposal in proposals {
         let changes = proposal.changes();
         let replaces = proposal.replaces();
@@ -54,12 +55,15 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
             continue;
         }
         let folded = folded(&proposal);
-        if folded > room {
-            let reason = format!("it would store {folded} numbers more, and there is room for {room}");
-            combined.refused.push(super::refuse(program, &proposal.origin, proposal.anchor, "size", reason));
-            continue;
+        if folded > 0 {
+            let room = room.get_or_insert_with(|| most_folded(program));
+            if folded > *room {
+                let reason = format!("it would store {folded} numbers more, and there is room for {room}");
+                combined.refused.push(super::refuse(program, &proposal.origin, proposal.anchor, "size", reason));
+                continue;
+            }
+            *room -= folded;
         }
-        room -= folded;
         // What an earlier site replaced is read as its replacement.
         read.extend(proposal.reads().difference(&replaced));
         changed.extend(changes);

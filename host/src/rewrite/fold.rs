@@ -156,8 +156,7 @@ impl Evaluator for ReferenceEvaluator<'_> {
 
 /// Elements of a tensor; `None` when a size varies or there are too many to count.
 pub(super) fn elements(meta: &TensorMeta) -> Option<usize> {
-    let sizes = meta.fixed_sizes()?;
-    sizes.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?))
+    meta.sizes.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(size.fixed()?).ok()?))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

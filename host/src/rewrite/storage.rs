@@ -23,7 +23,8 @@ pub(super) fn check(before: &Program, after: &Applied, replaced: &[(ValueId, Val
     let now = Successors::new(after, replaced);
 
     let mut compared = FxHashSet::default();
-    for value in old.value_ids() {
+    let may_differ = old_facts.mutates_anything() || new_facts.mutates_anything();
+    for value in old.value_ids().filter(|_| may_differ) {
         let Some(successor) = now.of(value).filter(|successor| new.value(*successor).is_some()) else { continue };
         let (was, is) = (old_facts.is_mutated(value), new_facts.is_mutated(successor));
         if was == is && !was {
@@ -84,11 +85,13 @@ fn border(
     if outputs_before.len() != outputs_after.len() {
         return Err("the program would return another number of values".to_owned());
     }
-    // By set of the new graph: what of the border is in it.
-    let mut inputs: FxHashMap<u32, Vec<ValueId>> = FxHashMap::default();
+    // By set of the new graph that an output is in: the inputs in it.
+    let sets = outputs_after.iter().filter_map(|output| new_facts.place(*output));
+    let mut inputs: FxHashMap<u32, Vec<ValueId>> = sets.map(|set| (set, Vec::new())).collect();
     for input in old.inputs() {
-        if let Some(set) = now.of(*input).and_then(|same| new_facts.place(same)) {
-            inputs.entry(set).or_default().push(*input);
+        let set = now.of(*input).and_then(|same| new_facts.place(same));
+        if let Some(shared) = set.and_then(|set| inputs.get_mut(&set)) {
+            shared.push(*input);
         }
     }
     let mut outputs: FxHashMap<u32, FxHashMap<Option<u32>, usize>> = FxHashMap::default();

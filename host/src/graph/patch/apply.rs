@@ -82,6 +82,10 @@ pub(super) struct Draft<'p> {
     pub(super) last_number: HashMap<String, u64>,
     /// names of added constants; filled when one is added
     fqns: HashSet<String>,
+    /// fields of every new node
+    extra: Arc<Map<String, Json>>,
+    /// metadata of the last new node, with the node it was placed before and who made it
+    last_metadata: Option<(NodeId, String, Arc<Map<String, Json>>)>,
 }
 
 impl<'p> Draft<'p> {
@@ -120,6 +124,8 @@ impl<'p> Draft<'p> {
             names: HashSet::new(),
             last_number: HashMap::new(),
             fqns: HashSet::new(),
+            extra: Arc::new(Map::from_iter([("is_hop_single_tensor_return".to_owned(), Json::Null)])),
+            last_metadata: None,
         }
     }
 
@@ -129,7 +135,8 @@ impl<'p> Draft<'p> {
         let gone = self.nodes.changes().filter(|(_, node)| node.is_none());
         let mut places: Vec<usize> = gone.filter_map(|(id, _)| graph.position(id)).collect();
         places.sort_unstable();
-        places.into_iter().filter_map(|place| graph.nodes().get(place)).map(|node| Node::clone(node)).collect()
+        let ids = places.into_iter().filter_map(|place| graph.flow().ids().get(place));
+        ids.filter_map(|id| graph.node(*id)).cloned().collect()
     }
 
     fn created_nodes(&self) -> Vec<NodeId> {
@@ -262,8 +269,8 @@ impl<'p> Draft<'p> {
             [item] if item.kind == Kind::Tensors => vec![NodeOutput::Values(values.clone())],
             _ => values.iter().copied().map(NodeOutput::Value).collect(),
         };
-        let extra = Map::from_iter([("is_hop_single_tensor_return".to_owned(), Json::Null)]);
-        let metadata = new_metadata(&anchor, origin);
+        let metadata = self.metadata_before(&anchor, origin);
+        let extra = Arc::clone(&self.extra);
         let node = Node { id, name, op: op.to_owned(), inputs, outputs: node_outputs, metadata, extra };
         self.place_before(id, Some(before));
         self.put(node);
@@ -271,6 +278,18 @@ impl<'p> Draft<'p> {
         self.loose.extend(&values);
         self.created.push(values);
         Ok(())
+    }
+
+    /// Metadata of a new node; those that a site makes share theirs.
+    fn metadata_before(&mut self, anchor: &Node, origin: &str) -> Arc<Map<String, Json>> {
+        match &self.last_metadata {
+            Some((node, by, metadata)) if *node == anchor.id && by == origin => Arc::clone(metadata),
+            _ => {
+                let metadata = Arc::new(new_metadata(anchor, origin));
+                self.last_metadata = Some((anchor.id, origin.to_owned(), Arc::clone(&metadata)));
+                metadata
+            }
+        }
     }
 
     /// Places a node directly before another, after what was placed there earlier; or behind all others.

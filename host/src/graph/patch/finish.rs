@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::super::dataflow::{Origin, has_opaque_output};
 use super::super::program::Parts;
-use super::super::{Graph, GraphOutput, Node, NodeId, ValueId, ValueSource, alias};
+use super::super::table::IdSet;
+use super::super::{Graph, GraphOutput, NodeId, ValueId, ValueSource, alias};
 use super::PatchError;
 use super::apply::Draft;
 
@@ -49,36 +50,46 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The nodes in the order of execution, each with its place in the original graph unless it differs: the
-    /// original order, with what was placed between.
-    fn order(&self) -> Vec<(Arc<Node>, Origin)> {
-        let graph = self.program.graph();
-        let mut order = Vec::with_capacity(graph.nodes().len() + self.inserted.len());
-        let mut add = |id: NodeId| match self.nodes.change(id) {
-            Some(Some(node)) => order.push((Arc::clone(node), None)),
-            Some(None) => {}
-            None => {
-                let place = graph.position(id);
-                if let Some((node, place)) = place.and_then(|place| Some((graph.nodes().get(place)?, place))) {
-                    order.push((Arc::clone(node), u32::try_from(place).ok()));
-                }
+    /// The nodes in the order of execution: the original order, with what was placed between.
+    fn order(&self) -> Vec<Origin<'_>> {
+        let ids = self.program.graph().flow().ids();
+        let mut order = Vec::with_capacity(ids.len() + self.inserted.len());
+        // Nearly all nodes are as and where they were.
+        let mut touched = IdSet::default();
+        for id in self.nodes.changes().map(|(id, _)| id).chain(self.placed_before.keys().copied()) {
+            touched.insert(id);
+        }
+        for (place, id) in (0..).zip(ids) {
+            if touched.contains(*id) {
+                self.place_with_what_precedes(*id, &mut order);
+            } else {
+                order.push(Origin::Same(place));
             }
-        };
+        }
+        for id in &self.placed_last {
+            self.place_with_what_precedes(*id, &mut order);
+        }
+        order
+    }
+
+    fn place_with_what_precedes<'d>(&'d self, id: NodeId, order: &mut Vec<Origin<'d>>) {
         // What is still to come, the next at the end; true: what was placed before it has come.
-        let mut open: Vec<(NodeId, bool)> = Vec::new();
-        for id in graph.flow().ids().iter().chain(&self.placed_last).copied() {
-            open.push((id, false));
-            while let Some((id, ready)) = open.pop() {
-                match self.placed_before.get(&id).filter(|_| !ready) {
-                    Some(before) => {
-                        open.push((id, true));
-                        open.extend(before.iter().rev().map(|id| (*id, false)));
-                    }
-                    None => add(id),
+        let mut open: Vec<(NodeId, bool)> = vec![(id, false)];
+        while let Some((id, ready)) = open.pop() {
+            if let Some(before) = self.placed_before.get(&id).filter(|_| !ready) {
+                open.push((id, true));
+                open.extend(before.iter().rev().map(|id| (*id, false)));
+                continue;
+            }
+            match self.nodes.change(id) {
+                Some(Some(node)) => order.push(Origin::Changed(node)),
+                Some(None) => {}
+                None => {
+                    let place = self.program.graph().position(id).and_then(|place| u32::try_from(place).ok());
+                    order.extend(place.map(Origin::Same));
                 }
             }
         }
-        order
     }
 
     /// Puts the constants of this patch behind those of the archive and of earlier patches.
@@ -98,25 +109,16 @@ impl Draft<'_> {
         let base = self.program.graph();
         let order = self.order();
         let flow = base.flow().patched(&order, self.values.changes());
-        let made = flow.first_unmade().map_err(|(position, value)| match order.get(position) {
-            Some((node, _)) => self.order_error(&node.name, value),
-            None => self.order_error("?", value),
+        let made = flow.first_unmade().map_err(|(position, value)| {
+            let node = flow.ids().get(position).and_then(|id| self.nodes.get(*id));
+            self.order_error(node.map_or("?", |node| &node.name), value)
         })?;
         if let Some(value) = self.outputs.iter().filter_map(GraphOutput::value).find(|value| !made.contains(*value)) {
             let (node, value) = ("the graph's output".to_owned(), self.value_name(value));
             return Err(PatchError::Order { node, value, problem: "after it is removed" });
         }
-        let nodes = order.into_iter().map(|(node, _)| node).collect();
-        let mut values = Arc::clone(&base.values);
-        if self.values.changes().next().is_some() {
-            let table = Arc::make_mut(&mut values);
-            for (id, value) in self.values.changes() {
-                match value {
-                    Some(value) => drop(table.insert(id, Arc::clone(value))),
-                    None => drop(table.remove(id)),
-                }
-            }
-        }
+        let nodes = self.nodes.on_top_of(&base.nodes);
+        let values = self.values.on_top_of(&base.values);
         let graph = Graph::of_parts(nodes, values, self.inputs, self.outputs, flow);
         graph.take_names_of(
             base,

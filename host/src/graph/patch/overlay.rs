@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::super::table::{Id, Table};
 use super::super::{Graph, Node, NodeId, Value, ValueId};
 
 /// What a graph has under an id.
@@ -13,7 +14,7 @@ pub(super) trait Lookup<K, V> {
 
 impl Lookup<NodeId, Node> for Graph {
     fn find(&self, id: NodeId) -> Option<&Arc<Node>> {
-        self.nodes.get(self.position(id)?)
+        self.nodes.get(id)
     }
 }
 
@@ -66,6 +67,24 @@ where
     /// Everything that differs from the graph, and what it is now, in no order.
     pub(super) fn changes(&self) -> impl Iterator<Item = (K, Option<&Arc<V>>)> + Clone {
         self.changed.iter().map(|(id, entry)| (*id, entry.as_ref()))
+    }
+
+    /// The table of the graph with the changes; the same table when there are none.
+    pub(super) fn on_top_of(&self, table: &Arc<Table<K, Arc<V>>>) -> Arc<Table<K, Arc<V>>>
+    where
+        K: Id,
+    {
+        let mut changed = Arc::clone(table);
+        if !self.changed.is_empty() {
+            let table = Arc::make_mut(&mut changed);
+            for (id, entry) in self.changes() {
+                match entry {
+                    Some(entry) => drop(table.insert(id, Arc::clone(entry))),
+                    None => drop(table.remove(id)),
+                }
+            }
+        }
+        changed
     }
 
     /// What differs, when it does.

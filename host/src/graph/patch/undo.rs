@@ -84,9 +84,6 @@ impl Undo {
     /// What leads from one program to another of the same origin.
     pub(super) fn between(from: &Program, to: &Program) -> Self {
         let (old, new) = (from.graph(), to.graph());
-        let by_id = |program: &Program| -> Table<NodeId, Arc<Node>> {
-            program.graph().nodes().iter().map(|node| (node.id, Arc::clone(node))).collect()
-        };
         let mut restored_nodes = Vec::new();
         let mut follower = None;
         for node in new.nodes().iter().rev() {
@@ -99,7 +96,7 @@ impl Undo {
         Self {
             removed_nodes: old.nodes().iter().map(|node| node.id).filter(|node| new.node(*node).is_none()).collect(),
             restored_nodes,
-            changed_nodes: Difference::between(&by_id(from), &by_id(to)).changed,
+            changed_nodes: Difference::between(&old.nodes, &new.nodes).changed,
             removed_values: values.removed.iter().map(|value| value.id).collect(),
             restored_values: values.restored,
             changed_values: values.changed,
