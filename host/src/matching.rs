@@ -107,6 +107,7 @@ pub struct LeftOut {
 /// Look-ups that all rules share, and the sites that have been cut.
 #[derive(Debug)]
 pub struct Index<'a> {
+    program: &'a Program,
     graph: &'a Graph,
     aliases: &'a AliasFacts,
     facts: &'a Facts,
@@ -125,7 +126,7 @@ impl<'a> Index<'a> {
         for value in graph.outputs().iter().filter_map(crate::graph::GraphOutput::value) {
             *returned.entry(value).or_default() += 1;
         }
-        Self { graph, aliases: program.aliases(), facts, returned, cut: Mutex::default() }
+        Self { program, graph, aliases: program.aliases(), facts, returned, cut: Mutex::default() }
     }
 
     /// The places that a rule wants to see, in execution order. Nodes that the rule itself made
@@ -285,7 +286,7 @@ impl<'i, 'a> Cutter<'i, 'a> {
     }
 
     fn finish(self, anchor_index: u32, shown: bool) -> Match {
-        let Index { graph, aliases, facts, .. } = self.index;
+        let Index { program, graph, aliases, facts, .. } = self.index;
         let mut outside_ids = self.node_ids.clone();
         let mut values = Vec::new();
         for (position, &value) in self.values.iter().enumerate() {
@@ -299,7 +300,7 @@ impl<'i, 'a> Cutter<'i, 'a> {
                 is_graph_output: self.index.returned.contains_key(&value),
                 is_mutated: aliases.is_mutated(value),
                 is_aliased: aliases.is_aliased(value),
-                is_constant: aliases.is_constant(value),
+                is_constant: program.is_constant(value),
             });
         }
         let mut nodes = Vec::new();

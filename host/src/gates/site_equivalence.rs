@@ -108,7 +108,7 @@ pub fn judge_programs(
 ) -> SiteEquivalence {
     let constant = |value: ValueId| {
         let program = if original.graph().value(value).is_some() { original } else { patched };
-        if !program.aliases().is_constant(value) {
+        if !program.is_constant(value) {
             return Ok(None);
         }
         program.payload(value).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! What shares storage, what is written to, what is constant.
+//! What shares storage, and what is written to.
 //!
 //! Every answer errs on the careful side: two values that might share storage are in one set, an
 //! operator without a schema may write to everything it reads.
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
 use super::table::IdSet;
-use super::{Argument, Graph, GraphOutput, Literal, Node, TensorMeta, ValueId, ValueKind, program, schema};
+use super::{Argument, Graph, GraphOutput, Literal, Node, ValueId, ValueKind, program, schema};
 
 /// Storage facts of one graph.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,6 @@ pub struct AliasFacts {
     ends: FxHashMap<u32, u32>,
     /// values whose storage something writes to
     written: IdSet<ValueId>,
-    constant: IdSet<ValueId>,
 }
 
 /// Operators whose result may be (a view of) an input although their schema does not say so.
@@ -85,7 +84,7 @@ pub(super) fn base_name(op: &str) -> &str {
 /// The arguments, by position in `Node::inputs`, that the node might write to.
 fn written_inputs(node: &Node) -> Vec<usize> {
     let all = || (0..node.inputs.len()).collect();
-    if is_symbolic(&node.op) || KEEP_ELEMENTS.contains(&node.op.as_str()) {
+    if is_symbolic(&node.op) || keeps_elements(node) {
         return Vec::new();
     }
     if node.op.starts_with("higher_order.") {
@@ -184,7 +183,6 @@ impl AliasFacts {
                 facts.written.insert(member);
             }
         }
-        facts.find_constants(graph);
         facts
     }
 
@@ -234,29 +232,6 @@ impl AliasFacts {
         }
     }
 
-    fn find_constants(&mut self, graph: &Graph) {
-        for input in graph.inputs() {
-            let stored = graph.value(*input).is_some_and(|value| program::fqn(value).is_some());
-            if stored && !self.is_mutated(*input) && graph.tensor(*input).is_some() {
-                self.constant.insert(*input);
-            }
-        }
-        for (position, id) in graph.flow().ids().iter().enumerate() {
-            if !graph.flow().reads(position).iter().all(|read| self.constant.contains(read.value)) {
-                continue;
-            }
-            let Some(node) = graph.node(*id) else { continue };
-            if !is_pure(node) && !KEEP_ELEMENTS.contains(&node.op.as_str()) {
-                continue;
-            }
-            for value in node.output_values() {
-                if graph.tensor(value).is_some_and(fixed) && !self.is_mutated(value) {
-                    self.constant.insert(value);
-                }
-            }
-        }
-    }
-
     /// Where the value's set is: the same for two values of one set.
     pub(crate) fn place(&self, value: ValueId) -> Option<u32> {
         self.set_of.get(value.0 as usize).copied().filter(|place| *place != u32::MAX)
@@ -294,16 +269,6 @@ impl AliasFacts {
     pub(crate) fn mutates_anything(&self) -> bool {
         !self.written.is_empty()
     }
-
-    /// True when the value depends only on parameters, buffers and constants that nothing writes to,
-    /// through operators that are pure and not random, and its sizes are fixed.
-    pub fn is_constant(&self, value: ValueId) -> bool {
-        self.constant.contains(value)
-    }
-}
-
-fn fixed(meta: &TensorMeta) -> bool {
-    meta.sizes.iter().all(|size| size.fixed().is_some())
 }
 
 /// False when the node neither writes to what it reads nor makes values share storage.
@@ -316,6 +281,11 @@ pub(super) fn touches_memory(node: &Node) -> bool {
         || schema.returns.len() != node.outputs.len()
         || schema.returns.iter().any(|item| !item.alias.is_empty())
         || !written_inputs(node).is_empty()
+}
+
+/// True for operators whose schema says that they write, but which leave the elements as they are.
+pub(super) fn keeps_elements(node: &Node) -> bool {
+    KEEP_ELEMENTS.contains(&node.op.as_str())
 }
 
 /// Puts values into one set that the node may make share storage.
@@ -408,7 +378,7 @@ mod tests {
                 .collect();
             others.sort_unstable();
             let mutated = if facts.is_mutated(id) { " written" } else { "" };
-            let constant = if facts.is_constant(id) { " constant" } else { "" };
+            let constant = if program.is_constant(id) { " constant" } else { "" };
             assert_eq!(facts.is_aliased(id), !others.is_empty());
             format!("{name}: [{}]{mutated}{constant}", others.join(" "))
         };

@@ -15,7 +15,8 @@
 //! | `archive.rs` | reading and writing `.pt2` files within [`archive::Limits`] |
 //! | `parse.rs`, `render.rs`, `codes.rs` | archive JSON to typed graph and back |
 //! | `schema.rs` | operator schemas: argument names, types, defaults, alias annotations |
-//! | `alias.rs` | what shares storage, what is written to, what is constant |
+//! | `alias.rs` | what shares storage, what is written to |
+//! | `constants.rs` | what is the same in every run |
 //! | `shapes.rs` | sizes, strides and dtypes of operators that repairs may insert |
 //! | `patch.rs` | edits as data; applying and inverting them |
 //! | `fingerprint.rs` | a digest of what a program computes |
@@ -23,6 +24,7 @@
 pub mod alias;
 pub mod archive;
 mod codes;
+mod constants;
 mod dataflow;
 mod fingerprint;
 #[cfg(test)]
@@ -56,19 +58,20 @@ use table::{IdSet, Positions, Table};
 pub struct Graph {
     nodes: Arc<Table<NodeId, Arc<Node>>>,
     values: Arc<Table<ValueId, Arc<Value>>>,
-    inputs: Vec<ValueId>,
+    inputs: Arc<Vec<ValueId>>,
     outputs: Vec<GraphOutput>,
     index: Arc<Index>,
 }
 
-/// Look-ups made once per graph.
+/// Look-ups made once per graph; those in locks when they are first asked for, as many graphs are only made to
+/// see whether a patch applies.
 #[derive(Debug, Default)]
 struct Index {
     flow: Dataflow,
-    positions: Positions<NodeId>,
-    /// the nodes in execution order, made when they are asked for
+    positions: OnceLock<Positions<NodeId>>,
+    /// the nodes in execution order
     list: OnceLock<Vec<Arc<Node>>>,
-    uses: Uses,
+    uses: OnceLock<Uses>,
     outputs: IdSet<ValueId>,
     names: OnceLock<Arc<NameIndex>>,
 }
@@ -119,7 +122,7 @@ impl Graph {
         let values: Table<_, _> = values.into_iter().collect();
         let flow = Dataflow::of(&nodes, &values);
         let by_id = nodes.iter().map(|node| (node.id, Arc::clone(node))).collect();
-        let graph = Self::of_parts(Arc::new(by_id), Arc::new(values), inputs, outputs, flow);
+        let graph = Self::of_parts(Arc::new(by_id), Arc::new(values), Arc::new(inputs), outputs, flow);
         graph.index.list.get_or_init(|| nodes);
         graph
     }
@@ -127,16 +130,14 @@ impl Graph {
     fn of_parts(
         nodes: Arc<Table<NodeId, Arc<Node>>>,
         values: Arc<Table<ValueId, Arc<Value>>>,
-        inputs: Vec<ValueId>,
+        inputs: Arc<Vec<ValueId>>,
         outputs: Vec<GraphOutput>,
         flow: Dataflow,
     ) -> Self {
-        let mut index = Index { uses: Uses::of(&flow, values.end()), ..Index::default() };
-        index.positions = Positions::of(flow.ids(), nodes.end());
+        let mut index = Index { flow, ..Index::default() };
         for value in outputs.iter().filter_map(GraphOutput::value) {
             index.outputs.insert(value);
         }
-        index.flow = flow;
         Self { nodes, values, inputs, outputs, index: Arc::new(index) }
     }
 
@@ -181,7 +182,7 @@ impl Graph {
 
     /// Where the node stands in execution order.
     pub fn position(&self, id: NodeId) -> Option<usize> {
-        self.index.positions.get(id)
+        self.index.positions.get_or_init(|| Positions::of(self.flow().ids(), self.nodes.end())).get(id)
     }
 
     /// The node with this name.
@@ -222,7 +223,7 @@ impl Graph {
     /// Every use by a node, in execution order; a node that reads the value through two arguments
     /// counts twice. Graph outputs are no uses: see [`Graph::is_output`].
     pub fn uses(&self, value: ValueId) -> &[Use] {
-        self.index.uses.get(value)
+        self.index.uses.get_or_init(|| Uses::of(self.flow(), self.values.end())).get(value)
     }
 
     /// True when the graph returns the value or writes it back somewhere.

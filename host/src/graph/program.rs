@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::alias::AliasFacts;
 use super::archive::{self, Change, Container};
+use super::constants::Constants;
 use super::name_index::ArchiveNames;
 use super::parse::{Parsed, Verbatim};
 use super::render::{self, Names};
@@ -27,6 +28,7 @@ pub struct Program {
     next_node: u32,
     next_value: u32,
     facts: Arc<OnceLock<AliasFacts>>,
+    constant: Arc<OnceLock<Constants>>,
     fingerprint: Arc<OnceLock<String>>,
 }
 
@@ -47,6 +49,8 @@ pub(super) struct Source {
     orphans: HashSet<String>,
     /// the first id that no value of the archive has
     first_added: u32,
+    /// groups of inputs whose content is one storage
+    shared_storages: OnceLock<Vec<Vec<ValueId>>>,
 }
 
 impl Names for Source {
@@ -116,6 +120,7 @@ impl Source {
             verbatim: parsed.verbatim,
             payloads: by_name,
             first_added: parsed.next_value,
+            shared_storages: OnceLock::new(),
         };
         (source, parsed.graph, parsed.next_node)
     }
@@ -157,6 +162,7 @@ impl Program {
             edited: false,
             next_node,
             facts: Arc::default(),
+            constant: Arc::default(),
             fingerprint: Arc::default(),
         }
     }
@@ -171,6 +177,7 @@ impl Program {
             next_node: parts.next_node,
             next_value: parts.next_value,
             facts: Arc::default(),
+            constant: Arc::default(),
             fingerprint: Arc::default(),
         }
     }
@@ -216,21 +223,30 @@ impl Program {
         self.fingerprint.get_or_init(|| fingerprint::of(self))
     }
 
-    /// What shares storage, what is written to, what is constant; computed on first use.
+    /// What shares storage and what is written to; computed on first use.
     pub fn aliases(&self) -> &AliasFacts {
-        self.facts.get_or_init(|| AliasFacts::of(&self.graph, &self.shared_storages()))
+        self.facts.get_or_init(|| AliasFacts::of(&self.graph, self.shared_storages()))
+    }
+
+    /// True when the value depends only on parameters, buffers and constants that nothing writes to,
+    /// through operators that are pure and not random, and its sizes are fixed.
+    pub fn is_constant(&self, value: ValueId) -> bool {
+        self.constant.get_or_init(|| Constants::of(&self.graph, self.aliases())).contains(value)
     }
 
     /// Groups of graph inputs whose content is one storage (tied weights, views as buffers).
-    fn shared_storages(&self) -> Vec<Vec<ValueId>> {
-        let mut groups: HashMap<&str, Vec<ValueId>> = HashMap::new();
-        for input in self.graph.inputs() {
-            let fqn = self.graph.value(*input).and_then(fqn);
-            if let Some(payload) = fqn.and_then(|fqn| self.source.payload(fqn)) {
-                groups.entry(&payload.entry).or_default().push(*input);
+    fn shared_storages(&self) -> &[Vec<ValueId>] {
+        // Patches neither remove stored inputs nor add any that the archive stores.
+        self.source.shared_storages.get_or_init(|| {
+            let mut groups: HashMap<&str, Vec<ValueId>> = HashMap::new();
+            for input in self.graph.inputs() {
+                let fqn = self.graph.value(*input).and_then(fqn);
+                if let Some(payload) = fqn.and_then(|fqn| self.source.payload(fqn)) {
+                    groups.entry(&payload.entry).or_default().push(*input);
+                }
             }
-        }
-        groups.into_values().filter(|group| group.len() > 1).collect()
+            groups.into_values().filter(|group| group.len() > 1).collect()
+        })
     }
 
     /// The content of a parameter, buffer or constant; `None` for every other value and for content

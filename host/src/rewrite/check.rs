@@ -166,7 +166,7 @@ impl<'a> Checker<'a> {
 
     fn is_constant(&self, value: ValueRef) -> bool {
         match value {
-            ValueRef::Existing(id) => self.program.aliases().is_constant(id) && !self.program.aliases().is_mutated(id),
+            ValueRef::Existing(id) => self.program.is_constant(id) && !self.program.aliases().is_mutated(id),
             ValueRef::Created { insertion, .. } => self.created.get(insertion).is_some_and(|created| created.constant),
         }
     }

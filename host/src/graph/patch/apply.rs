@@ -51,7 +51,7 @@ pub(super) struct Draft<'p> {
     pub(super) placed_last: Vec<NodeId>,
     pub(super) nodes: Overlay<'p, NodeId, Node>,
     pub(super) values: Overlay<'p, ValueId, Value>,
-    pub(super) inputs: Vec<ValueId>,
+    pub(super) inputs: Arc<Vec<ValueId>>,
     pub(super) outputs: Vec<GraphOutput>,
     pub(super) constants: Vec<Arc<AddedConstant>>,
     /// where the constants of this patch go among the inputs, and among the constants
@@ -105,7 +105,7 @@ impl<'p> Draft<'p> {
             placed_last: Vec::new(),
             nodes: Overlay::new(graph),
             values: Overlay::new(graph),
-            inputs: graph.inputs.clone(),
+            inputs: Arc::clone(&graph.inputs),
             outputs: graph.outputs.clone(),
             place_of_constants: (program.stored_inputs() + constants.len(), constants.len()),
             constants,

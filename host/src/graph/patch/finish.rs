@@ -96,11 +96,13 @@ impl Draft<'_> {
     pub(super) fn place_constants(&mut self) {
         let (input, constant) = self.place_of_constants;
         let new: Vec<ValueId> = self.constants.iter().skip(constant).map(|added| added.value).collect();
-        let at = input.min(self.inputs.len());
-        self.inputs.splice(at..at, new);
+        if !new.is_empty() {
+            let at = input.min(self.inputs.len());
+            Arc::make_mut(&mut self.inputs).splice(at..at, new);
+        }
         if self.constants_were_removed {
             self.constants.retain(|added| self.values.contains(added.value));
-            self.inputs.retain(|input| self.values.contains(*input));
+            Arc::make_mut(&mut self.inputs).retain(|input| self.values.contains(*input));
         }
     }
 

@@ -187,7 +187,7 @@ fn a_constant_comes_with_all_that_belongs_to_it() {
     let patched = applied.program.graph();
     let made = applied.created_values[0][0];
     assert_eq!(applied.program.payload(made).expect("payload").expect("stored").bytes, bytes);
-    assert!(applied.program.aliases().is_constant(made));
+    assert!(applied.program.is_constant(made));
     assert_eq!(patched.value(applied.created_values[1][0]), None, "{unused:?} is not used");
     let names = |graph: &Graph| -> Vec<String> {
         graph.inputs().iter().filter_map(|id| graph.value(*id)).map(|value| value.name.clone()).collect()

@@ -143,7 +143,7 @@ impl Undo {
                 _ => return Err(conflict(format!("value `{}` has changed since", expected.name))),
             }
         }
-        restore(&mut draft.inputs, &self.inputs, "inputs")?;
+        restore(Arc::make_mut(&mut draft.inputs), &self.inputs, "inputs")?;
         restore(&mut draft.outputs, &self.outputs, "outputs")?;
         restore(&mut draft.constants, &self.constants, "constants")
     }

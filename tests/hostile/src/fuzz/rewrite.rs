@@ -72,7 +72,7 @@ pub fn rewrite(data: &[u8]) {
     // The gate may say anything, as long as it says it.
     let constant = |value| {
         let from = if program.graph().value(value).is_some() { program } else { &applied.program };
-        if !from.aliases().is_constant(value) {
+        if !from.is_constant(value) {
             return Ok(None);
         }
         from.payload(value).map_err(|error| error.to_string())
