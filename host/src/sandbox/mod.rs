@@ -15,7 +15,8 @@
 //!    that a rule that was loaded before is loaded again without 1 to 3;
 //! 5. what it said about a site before is taken from `verdict_cache`;
 //! 6. every other `examine` gets a store and an instance of its own, with fuel, a wall-clock fuse, and limits on
-//!    memory, tables, stack and on what is copied out (`instance`); whatever happens, both are dropped.
+//!    memory, tables, stack and on what is copied out (`instance`); whatever happens, both are dropped. Instances
+//!    take turns in one place in memory, which is as new for each (`engine`).
 //!
 //! A verdict depends on the rule's bytes, the site, the limits and the version of the engine only, except
 //! that the wall-clock fuse may end a call: [`Class::is_repeatable`] tells which outcomes come again.
