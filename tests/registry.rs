@@ -15,6 +15,12 @@ mod publishing;
 mod python_tuf;
 #[path = "registry/simulator.rs"]
 mod simulator;
+#[path = "registry/terminal.rs"]
+mod terminal;
+#[path = "registry/tls.rs"]
+mod tls;
+#[path = "registry/told.rs"]
+mod told;
 #[path = "registry/torture.rs"]
 mod torture;
 #[path = "registry/workflow.rs"]

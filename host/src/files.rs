@@ -7,6 +7,9 @@ use fs_err as fs;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+/// How files are called while they are written.
+pub const UNFINISHED: &str = ".writing-";
+
 /// Replaces `path` with `bytes` in one step: a reader sees the old content or the new, also after a
 /// crash or on a full disk. The folder must exist.
 ///
@@ -29,7 +32,7 @@ pub fn write_atomic_with<E: From<io::Error>>(
         _ => Path::new("."),
     };
     let named = |error: io::Error| named(path, &error);
-    let mut temporary = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder).map_err(named)?;
+    let mut temporary = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(named)?;
     content(temporary.as_file_mut())?;
     temporary.as_file().sync_all().map_err(named)?;
     #[cfg(unix)]
@@ -45,8 +48,33 @@ pub fn write_atomic_with<E: From<io::Error>>(
     Ok(())
 }
 
+/// Removes what killed processes left of files that they were writing into `folder`: those that nobody has touched
+/// for `age`. What cannot be removed stays until the next time.
+pub fn sweep_unfinished(folder: &Path, age: std::time::Duration) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        let unfinished = entry.file_name().to_str().is_some_and(|name| name.starts_with(UNFINISHED));
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        if unfinished && modified.is_ok_and(|time| time.elapsed().unwrap_or_default() >= age) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()))
+}
+
+/// As [`write_atomic`], for what can be got again: after a crash of the machine it may be there with other content, so
+/// its readers check it.
+///
+/// # Errors
+/// Whatever the file system says; the old content is then untouched.
+pub fn write_for_cache(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    let named = |error: io::Error| named(path, &error);
+    let mut temporary = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(named)?;
+    temporary.write_all(bytes).map_err(named)?;
+    temporary.persist(path).map(drop).map_err(|error| named(error.error))
 }
 
 /// Writes `value` as indented JSON with a final newline, atomically.

@@ -27,6 +27,9 @@ impl Hint for std::io::Error {
             std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
                 "Raise the quota or the limit on file sizes (`ulimit -f`), or choose another place"
             }
+            std::io::ErrorKind::NotADirectory => {
+                "Something on the way is no folder; set `DELEGATE_DOCTOR_HOME` to one, or move the file away"
+            }
             _ => return None,
         };
         Some(advice.to_string())

@@ -190,7 +190,11 @@ pub(crate) fn load_rules(
     let manner = Manner { offline: true, ..Manner::default() };
     let mut registries = Registries::new(places, manner, jiff::Timestamp::now(), registry::bundled_files())?;
     let project = settings.rules.project.as_deref().map(Scope::project);
-    for effective in install::effective(&mut registries, project.as_ref(), settings.rules.locked)? {
+    let effective = install::effective(&mut registries, project.as_ref(), settings.rules.locked)?;
+    for warning in registries.warnings.drain(..) {
+        progress.warning(&registry::client::harmless(&warning));
+    }
+    for effective in effective {
         add(&mut set, &effective.component.name(), &effective.component.bytes, false);
     }
     for folder in &settings.rules.folders {

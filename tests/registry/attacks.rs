@@ -441,6 +441,59 @@ fn further_attacks_get_their_messages() {
         });
         world.list("reviewed", version);
     });
+    for (case, signer, change) in [
+        ("the review of acme expired", REVIEWED, "expires"),
+        ("the review of acme signed by acme", ACME, ""),
+        ("the review of acme countersigns other bytes", REVIEWED, "targets"),
+    ] {
+        table.fresh(case, |world| {
+            let role = "reviewed.acme";
+            let version = world.version(role) + 1;
+            world.forge(&world.newest(role), &format!("metadata/{version}.{role}.json"), &[signer], |document| {
+                document["version"] = version.into();
+                match change {
+                    "expires" => document["expires"] = "2026-01-01T00:00:00Z".into(),
+                    "targets" => {
+                        document["targets"]["acme/fix-boot/1.0.0.wasm"]["hashes"]["sha256"] = "ab".repeat(32).into();
+                    }
+                    _ => {}
+                }
+            });
+            world.list(role, version);
+        });
+    }
+    table.fresh("acme's files are countersigned in the review of bolt, and in the role that only revokes", |world| {
+        for role in ["reviewed.bolt", "reviewed"] {
+            let version = world.version(role) + 1;
+            let acme = world.document(&world.newest("reviewed.acme"))["targets"].clone();
+            world.forge(&world.newest(role), &format!("metadata/{version}.{role}.json"), &[REVIEWED], |document| {
+                document["version"] = version.into();
+                document["targets"] = acme;
+            });
+            world.list(role, version);
+        }
+        let version = world.version("reviewed.acme") + 1;
+        world.forge(
+            &world.newest("reviewed.acme"),
+            &format!("metadata/{version}.reviewed.acme.json"),
+            &[REVIEWED],
+            |document| {
+                document["version"] = version.into();
+                document["targets"] = serde_json::json!({});
+            },
+        );
+        world.list("reviewed.acme", version);
+    });
+    table.fresh("the online key hides the review of acme", |world| {
+        world.online(|all| {
+            all.as_object_mut().expect("meta").remove("reviewed.acme.json");
+        });
+    });
+    table.known("the online key hides the review of acme from who saw it", |world, _| {
+        world.online(|all| {
+            all.as_object_mut().expect("meta").remove("reviewed.acme.json");
+        });
+    });
     table.fresh("the reviewers' role signed by acme", |world| {
         let version = world.version("reviewed") + 1;
         world.forge(&world.newest("reviewed"), &format!("metadata/{version}.reviewed.json"), &[ACME], |document| {
@@ -520,7 +573,8 @@ fn nothing_that_is_refused_reaches_the_users_folders() {
 #[test]
 fn every_flipped_byte_and_every_cut_is_noticed() {
     let world = World::new();
-    let files: Vec<String> = ["snapshot", "targets", "acme", "reviewed"].map(|role| world.newest(role)).to_vec();
+    let files: Vec<String> =
+        ["snapshot", "targets", "acme", "reviewed", "reviewed.acme"].map(|role| world.newest(role)).to_vec();
     let honest = world.user().install("acme/fix-boot");
     assert_eq!(honest.as_deref(), Ok("acme/fix-boot 1.0.0"));
     let (mut refused, mut same) = (0, 0);

@@ -246,7 +246,8 @@ fn a_lockfile_brings_a_fresh_home_to_the_same_rules_or_fails() {
         "{}",
         ran.stderr
     );
-    let ran = second.run(["rules", "install", "--locked"]).good();
+    let root = world.known().root.sha256;
+    let ran = second.run(["rules", "install", "--locked", "--trust-registry", &root]).good();
     assert!(ran.stderr.contains("The registry `community` at"), "{}", ran.stderr);
     let lock = |sandbox: &Sandbox| fs_err::read(sandbox.work().join("dd-rules.lock")).expect("lock");
     assert_eq!(lock(&first), lock(&second));
@@ -263,7 +264,7 @@ fn a_lockfile_brings_a_fresh_home_to_the_same_rules_or_fails() {
     take(&third);
     let hidden = world.copy();
     fs_err::rename(world.path(), hidden.with_extension("hidden")).expect("hidden");
-    let ran = third.run(["rules", "install", "--locked"]);
+    let ran = third.run(["rules", "install", "--locked", "--trust-registry", &root]);
     assert!(ran.code() == 2 && ran.stderr.contains("There is no registry in"), "{}", ran.stderr);
     fs_err::rename(hidden.with_extension("hidden"), world.path()).expect("back");
     third.run(["rules", "install", "--locked"]).good();
@@ -369,7 +370,8 @@ fn a_projects_first_lockfile_lists_the_bundled_rules_too() {
     for name in ["dd-rules.toml", "dd-rules.lock"] {
         other.write(name, fs_err::read(sandbox.work().join(name)).expect("file"));
     }
-    other.run(["rules", "install", "--locked"]).good();
+    let root = world.known().root.sha256;
+    other.run(["rules", "install", "--locked", "--trust-registry", &root]).good();
     let verified = |sandbox: &Sandbox| sandbox.run(["rules", "verify"]).good().stdout;
     assert_eq!(verified(&sandbox), verified(&other));
 }

@@ -96,6 +96,8 @@ fn a_record_that_points_to_other_metadata_proves_nothing() {
         ("the role of another publisher", "role"),
         ("another file as timestamp", "timestamp"),
         ("the role as review", "reviewed"),
+        ("the review of another publisher", "review"),
+        ("without the publisher's review", "no-review"),
         ("other roots", "roots"),
         ("no roots", ""),
         ("a time after everything expired", "at"),
@@ -108,6 +110,7 @@ fn a_record_that_points_to_other_metadata_proves_nothing() {
             "roots" => record["roots"] = serde_json::json!([acme["snapshot"]]),
             "" => record["roots"] = serde_json::json!([]),
             "at" => record["at"] = "2030-01-01T00:00:00Z".into(),
+            "no-review" => record["review"] = serde_json::Value::Null,
             "without" => record["reviewed"] = serde_json::Value::Null,
             other => record[other] = bolt[other].clone(),
         }
@@ -230,7 +233,8 @@ fn withdrawn_rules_behave_as_their_kind_of_withdrawal_says() {
     world.repository.revoke(&hash, "hostile", &[&key(REVIEWED)]).expect("revoked");
     world.publish_all();
     assert_eq!(loaded(&user).as_deref(), Ok("acme/fix-boot 1.0.0"), "not heard of yet");
-    let error = user.install("acme/fix-boot").expect_err("revoked");
+    let named = Moves { update: vec![rule("acme/fix-boot")], ..Moves::default() };
+    let error = user.change("acme/fix-boot", &named).expect_err("revoked");
     assert!(error.contains("1.0.0 was revoked by the maintainers (hostile)"), "{error}");
     assert_eq!(
         loaded(&user).expect_err("revoked"),

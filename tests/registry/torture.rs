@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use dd_tests::{Ran, Sandbox};
-use delegate_doctor::files::sha256_hex;
+use delegate_doctor::files::{UNFINISHED, sha256_hex};
 use delegate_doctor::registry::lockfile::Lock;
 use jiff::Timestamp;
 
@@ -100,6 +100,47 @@ fn eight_processes_at_once_leave_a_whole_lockfile() {
         }
         check(&sandbox);
     }
+}
+
+/// Eight processes at once, each killed at a random moment or left to end; `DD_TORTURE_ROUNDS=250` is the full measure.
+#[test]
+fn eight_processes_of_which_some_are_killed_leave_nothing_half_done() {
+    let (_world, sandbox) = prepared();
+    let mut chance = Chance(0xdead);
+    let (mut killed, mut ended) = (0, 0);
+    for round in 0..rounds(12) {
+        let children: Vec<Child> = (0..8).map(|_| start(&sandbox, chance.next() >> 8)).collect();
+        // A moment for each, in order; one of three lives.
+        let mut moments: Vec<u64> = children.iter().map(|_| chance.next() % 250).collect();
+        moments.sort_unstable();
+        let begun = std::time::Instant::now();
+        for (mut child, moment) in children.into_iter().zip(moments) {
+            if chance.next().is_multiple_of(3) {
+                let output = child.wait_with_output().expect("ends");
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let ran = Ran { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) };
+                assert!(fine(&ran), "round {round}: {}\n{}", ran.stdout, ran.stderr);
+                ended += 1;
+                continue;
+            }
+            std::thread::sleep(Duration::from_millis(moment).saturating_sub(begun.elapsed()));
+            // SIGKILL: nothing can be tidied up.
+            let _ = child.kill();
+            killed += u32::from(child.wait().expect("ends").code().is_none());
+        }
+        check(&sandbox);
+    }
+    assert!(killed > 0 && ended > 0, "{killed} killed, {ended} ended");
+    let install = format!("{NAME}:{}@1.0.0", RULES[0]);
+    sandbox.run(["rules", "install", &install, "--trust", &key(ACME).public().fingerprint()]).good();
+    check(&sandbox);
+    assert_eq!(unfinished(&sandbox), Vec::<String>::new(), "the next command removes what killed ones left");
+}
+
+/// Files beside the lockfile that are only half written.
+fn unfinished(sandbox: &Sandbox) -> Vec<String> {
+    let names = fs_err::read_dir(sandbox.work()).expect("list").map(|entry| entry.expect("entry").file_name());
+    names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(UNFINISHED)).collect()
 }
 
 #[test]

@@ -86,9 +86,11 @@ def write(registry, seed):
             top.add_key(one.public_key, name)
         return signers
 
+    reviews = {}
     for publisher in dice.sample(["acme", "bolt", "zeta", "quill", "north-wind"], dice.randint(1, 4)):
         signers = delegate(publisher, [f"{publisher}/*/*"], True)
         role = Targets(expires=soon, version=dice.randint(1, 9))
+        review = Targets(expires=soon, version=dice.randint(1, 9))
         for rule in dice.sample(["fix-boot", "softmax", "swish"], dice.randint(0, 3)):
             for version in range(dice.randint(1, 3)):
                 path = f"{publisher}/{rule}/1.{version}.0.wasm"
@@ -98,9 +100,13 @@ def write(registry, seed):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
                 role.targets[path] = TargetFile(len(content), {"sha256": sha256}, path)
-                reviewed.targets[path] = TargetFile(len(content), {"sha256": sha256}, path)
+                review.targets[path] = TargetFile(len(content), {"sha256": sha256}, path)
                 listed[path] = sha256
         snapshot.meta[f"{publisher}.json"] = pinned(role, put(publisher, role, signers))
+        reviews[publisher] = review
+    for publisher, review in reviews.items():
+        signers = delegate(f"reviewed.{publisher}", [f"{publisher}/*/*"], False)
+        snapshot.meta[f"reviewed.{publisher}.json"] = pinned(review, put(f"reviewed.{publisher}", review, signers))
     signers = delegate("reviewed", ["*/*/*"], False)
     snapshot.meta["reviewed.json"] = pinned(reviewed, put("reviewed", reviewed, signers))
     snapshot.meta["targets.json"] = pinned(top, put("targets", top, keys["targets"]))

@@ -96,10 +96,14 @@ enum Bench {
     Languages,
     /// What the tool costs beside export, lowering and runs
     Overhead,
-    /// What registries of several sizes cost their users
-    Registry,
     /// The benchmark gate on simulated devices, beside other rules; writes `docs/measurement.md`
     Statistics,
+    /// What registries of several sizes cost their users; writes `docs/registry-costs.md`
+    Registry {
+        /// Serve this folder instead, as the measured registries are served
+        #[arg(long, hide = true)]
+        serve: Option<std::path::PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -126,8 +130,8 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Engine { nodes: Some(nodes) }) => bench_engine::rounds_of(nodes).map_err(Into::into),
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
-        Chore::Bench(Bench::Registry) => bench_registry::bench(),
         Chore::Bench(Bench::Statistics) => bench_statistics::bench().map_err(Into::into),
+        Chore::Bench(Bench::Registry { serve }) => bench_registry::bench(serve.as_deref()),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),
     };
     match outcome {

@@ -119,7 +119,8 @@ fn place(rule: &Built) -> String {
 /// True when the registry lists exactly these files.
 fn holds(registry: &Repository, package: &Package) -> bool {
     let listed = registry.role(PUBLISHER).ok().flatten().map(|role| role.signed.targets).unwrap_or_default();
-    let reviewed = registry.role(layout::REVIEWED).ok().flatten().map(|role| role.signed.targets).unwrap_or_default();
+    let reviewed = registry.role(&layout::review_role(PUBLISHER)).ok().flatten();
+    let reviewed = reviewed.map(|role| role.signed.targets).unwrap_or_default();
     package.targets(PUBLISHER).is_ok_and(|targets| {
         targets.iter().all(|new| {
             let path = new.target.to_string();
@@ -207,6 +208,7 @@ impl Ceremony {
         ours("targets", &self.keys.targets.keys)
             && ours("timestamp", &self.keys.timestamp.keys)
             && ours(layout::REVIEWED, &self.keys.reviewed.keys)
+            && ours(&layout::review_role(PUBLISHER), &self.keys.reviewed.keys)
             && ours(PUBLISHER, std::slice::from_ref(&self.publisher))
     }
 }

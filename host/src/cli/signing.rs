@@ -119,6 +119,13 @@ pub(super) fn registry(folder: &Path) -> Result<Repository, Failure> {
     Ok(Repository::open(folder, now())?)
 }
 
+/// The registry in a folder, for a command that changes it; no other one does while the lock is held.
+pub(super) fn registry_to_change(folder: &Path) -> Result<(Repository, std::fs::File), Failure> {
+    let registry = registry(folder)?;
+    let lock = registry.lock()?;
+    Ok((registry, lock))
+}
+
 /// The present time.
 pub(super) fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()

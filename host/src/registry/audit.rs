@@ -1,14 +1,15 @@
 //! A registry looked at as a whole, the way a maintainer and the publishing job do: every signature, every
 //! hash, every package, and nothing beside them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::catalog::Catalog;
 use super::gate::{Content, Finding, Load, compare};
 use super::layout;
 use super::metadata::{Envelope, MetaFile, Root, Snapshot, Targets};
 use super::name::{Target, TargetKind};
 use super::pack::Package;
-use super::writer::{Error, Repository, STAGING};
+use super::writer::{Error, Repository, STAGING, catalog_of};
 use crate::files::{self, sha256_hex};
 
 /// What an audit found.
@@ -56,29 +57,49 @@ pub fn audit(registry: &Repository, load: Option<Load<'_>>) -> Result<Audit, Err
     let publishers: BTreeSet<String> = registry.publishers()?.into_iter().collect();
     audit.publishers = publishers.len();
     let mut listed = BTreeSet::new();
-    let reviewed = snapshot.signed.meta.get("reviewed.json");
-    let reviewed = reviewed.and_then(|file| registry.read::<Targets>(file.version, layout::REVIEWED).ok());
-    let reviewed = reviewed.map(|(envelope, _)| envelope.signed.targets).unwrap_or_default();
+    let mut documents = BTreeMap::new();
     for (file, pinned) in &snapshot.signed.meta {
         let role = file.strip_suffix(".json").unwrap_or(file);
         let path = layout::metadata_path(pinned.version, role);
+        if role == layout::CATALOG {
+            continue;
+        }
         let read = attempt(&mut audit, &path, registry.read::<Targets>(pinned.version, role));
         let Some((envelope, bytes)) = read else { continue };
         compare_pinned(&mut audit, &path, pinned, &bytes);
-        if role != "targets" && role != layout::REVIEWED && !publishers.contains(role) {
-            // A publisher that was removed; its last document stays listed.
+        let publisher = layout::reviewed_publisher(role).unwrap_or(role);
+        if role != "targets" && role != layout::REVIEWED && !publishers.contains(publisher) {
+            // A publisher that was removed; its last documents stay listed.
             continue;
         }
         let (signers, keys) = registry.signers(role)?;
         if let Err(error) = envelope.verify("it", &signers, &keys) {
             say(&mut audit, &path, error.to_string());
         }
+        if role == layout::REVIEWED && !envelope.signed.targets.is_empty() {
+            say(&mut audit, &path, "it lists files, and `reviewed` only revokes");
+        }
         if publishers.contains(role) {
             files_of(registry, role, &path, &envelope, &mut audit, &mut listed, load);
+            let review = layout::review_role(role);
+            let reviewed = snapshot.signed.meta.get(&format!("{review}.json"));
+            let reviewed = reviewed.and_then(|file| registry.read::<Targets>(file.version, &review).ok());
+            let reviewed = reviewed.map(|(envelope, _)| envelope.signed.targets).unwrap_or_default();
             let components = envelope.signed.targets.iter().filter(|(path, _)| path.ends_with(".wasm"));
             let countersigned =
                 components.filter(|(path, file)| reviewed.get(*path).is_some_and(|seen| seen.is_same_file(file)));
             audit.reviewed += countersigned.count();
+        }
+        documents.insert(role.to_owned(), envelope.signed);
+    }
+    if let Some(pinned) = snapshot.signed.meta.get(&format!("{}.json", layout::CATALOG)) {
+        let path = layout::metadata_path(pinned.version, layout::CATALOG);
+        let read = files::read_regular(&registry.folder().join(&path), layout::MOST_CATALOG_BYTES);
+        if let Some(bytes) = attempt(&mut audit, &path, read.map_err(Error::Io)) {
+            compare_pinned(&mut audit, &path, pinned, &bytes);
+            if Catalog::parse(&bytes).ok() != Some(catalog_of(&documents)) {
+                say(&mut audit, &path, "it is not what the documents of this snapshot offer");
+            }
         }
     }
     // Files whose document waits for a snapshot are not lost.
@@ -258,7 +279,7 @@ mod tests {
         let registry = registry(&folder.path().join("registry"));
         // What an older snapshot named may go, and so may that snapshot.
         let kept = |path: &str| {
-            !["metadata/1.snapshot.json", "metadata/1.targets.json", "metadata/1.reviewed.json"].contains(&path)
+            !["metadata/1.snapshot.json", "metadata/1.targets.json", "metadata/1.catalog.json"].contains(&path)
         };
         let files: Vec<String> = compare(tempfile::tempdir().expect("empty").path(), registry.folder())
             .expect("list")
@@ -266,7 +287,7 @@ mod tests {
             .map(|change| change.path)
             .filter(|path| kept(path))
             .collect();
-        assert_eq!(files.len(), 10, "{files:?}");
+        assert_eq!(files.len(), 12, "{files:?}");
         for file in &files {
             let path = registry.folder().join(file);
             let whole = fs::read(&path).expect("read");

@@ -217,12 +217,12 @@ impl Repository {
     /// # Errors
     /// When the registry cannot be read.
     pub fn waiting(&self) -> Result<Vec<String>, Error> {
-        let mut roles = vec!["targets".to_owned(), layout::REVIEWED.to_owned()];
-        roles.extend(self.publishers()?);
+        let published = self.snapshot()?.map(|snapshot| snapshot.signed.meta).unwrap_or_default();
         let mut waiting = Vec::new();
-        for role in roles {
+        for role in self.listing_roles()? {
             let newest = self.newest(&role)?;
-            if let Some(version) = newest.filter(|_| newest != self.published(&role).unwrap_or_default()) {
+            let seen = published.get(&format!("{role}.json")).map(|file| file.version);
+            if let Some(version) = newest.filter(|_| newest != seen) {
                 waiting.push(format!("{role} {version}"));
             }
         }
@@ -244,10 +244,9 @@ impl Repository {
         if let Some(timestamp) = self.current_timestamp()? {
             ends.push(("timestamp".to_owned(), timestamp.signed.expires, self.lifetimes.timestamp));
         }
-        let mut others = vec![(layout::REVIEWED.to_owned(), self.lifetimes.reviewed)];
-        others.extend(self.publishers()?.into_iter().map(|publisher| (publisher, self.lifetimes.publisher)));
-        for (role, lifetime) in others {
+        for role in self.listing_roles()?.into_iter().filter(|role| role != "targets") {
             if let Some(document) = self.role(&role)? {
+                let lifetime = self.lifetime(&role);
                 ends.push((role, document.signed.expires, lifetime));
             }
         }
@@ -355,6 +354,29 @@ mod tests {
         registry.rotate("acme", &[key(23).public()], 1, &[&key(4)]).expect("lost key");
         let error = registry.resign(&[&key(7)], &[&key(7)]).expect_err("acme is not signed by its new key");
         assert!(matches!(error, Error::Document { .. }), "{error}");
+    }
+
+    #[test]
+    fn reviewers_get_other_keys_for_everything_that_they_sign() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let registry = registry(folder.path());
+        let target: super::super::name::Target = "acme/fix-boot/1.0.0.wasm".parse().expect("target");
+        registry.add_target(&target, b"one", None, &[&key(20)]).expect("added");
+        registry.review(&[target], &[&key(6)]).expect("reviewed");
+        registry.resign(&[&key(7)], &[&key(7)]).expect("resigned");
+        let error = registry.rotate("reviewed.acme", &[key(16).public()], 1, &[&key(4)]).expect_err("one of them");
+        assert_eq!(error.to_string(), "`reviewed.acme` has the keys of `reviewed`, and no others");
+        let error = registry.rotate("reviewed", &[key(20).public()], 1, &[&key(4)]).expect_err("a publisher's key");
+        let print = key(20).public().fingerprint();
+        assert_eq!(error.to_string(), format!("`acme` and `reviewed` would have the same key {print}"));
+        registry.rotate("reviewed", &[key(16).public()], 1, &[&key(4)]).expect("rotated");
+        registry.resign(&[&key(7)], &[&key(7)]).expect_err("the documents lack the new key");
+        registry.renew("reviewed", &[&key(16)]).expect("renewed");
+        let published = registry.resign(&[&key(7)], &[&key(7)]).expect("resigned").published;
+        assert_eq!(published, ["targets 3", "reviewed.acme 2", "reviewed 2"]);
+        registry.remove_publisher("acme", &[&key(4)]).expect("removed");
+        let names: Vec<String> = registry.listing_roles().expect("roles");
+        assert_eq!(names, ["targets", "reviewed"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use super::verify::{Chain, Problem, Refused, Stamp};
 use crate::files::{self, sha256_hex};
 
 pub use error::Error;
+pub use replay::Replayed;
 pub use view::{Policy, Release, View};
 
 /// Roots that are followed at once.
@@ -197,7 +198,7 @@ impl Registry {
         let snapshot = self
             .immutable("snapshot", stamp.snapshot, layout::MOST_SNAPSHOT_BYTES, |bytes| chain.snapshot(bytes, now))?;
         floor.check_listed(&chain)?;
-        let version = chain.listed().get("targets").copied();
+        let version = chain.listed_version("targets");
         let version = version.ok_or_else(|| chain.because("targets", Problem::NotListed))?;
         let targets = self.immutable("targets", version, layout::MOST_ROLE_BYTES, |bytes| chain.targets(bytes, now))?;
         if let Some(memory) = &self.memory {
@@ -258,6 +259,8 @@ impl Registry {
             let Some(bytes) = self.source.get(&path, layout::MOST_ROOT_BYTES).or_else(|error| match error {
                 // Without the network, the newest root is the newest one seen.
                 transport::Error::Offline { .. } => Ok(None),
+                // Some stores forbid what is not there, and the next root usually is not.
+                transport::Error::Forbidden { .. } => Ok(None),
                 other => Err(other),
             })?
             else {
@@ -343,7 +346,7 @@ impl Registry {
         };
         if let Some(cached) = &cached {
             // A cache that cannot be written is only slower.
-            let _ = files::write_atomic(cached, &bytes);
+            let _ = files::write_for_cache(cached, &bytes);
         }
         Ok(bytes)
     }
@@ -369,12 +372,21 @@ struct Verified {
 
 /// Words of others, on one line and without what would steer a terminal.
 pub fn harmless(text: &str) -> String {
-    let mut plain: String =
-        text.chars().map(|c| if c.is_control() || is_direction(c) { '\u{fffd}' } else { c }).take(300).collect();
+    let mut plain: String = text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).take(300).collect();
     if text.chars().nth(300).is_some() {
         plain.push('…');
     }
     plain
+}
+
+/// True for characters that steer a terminal or cannot be seen.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control() || is_direction(c)
+}
+
+/// The same for words of several lines.
+pub fn harmless_lines(text: &str) -> String {
+    text.trim_end().lines().take(20).map(harmless).collect::<Vec<_>>().join("\n")
 }
 
 fn is_direction(c: char) -> bool {

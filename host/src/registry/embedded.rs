@@ -4,8 +4,10 @@
 #[rustfmt::skip]
 pub(super) const FILES: &[(&str, &[u8])] = &[
     ("metadata/1.dd-rules.json", include_bytes!("../../../registry/metadata/1.dd-rules.json")),
+    ("metadata/1.reviewed.dd-rules.json", include_bytes!("../../../registry/metadata/1.reviewed.dd-rules.json")),
+    ("metadata/1.reviewed.json", include_bytes!("../../../registry/metadata/1.reviewed.json")),
     ("metadata/1.root.json", include_bytes!("../../../registry/metadata/1.root.json")),
-    ("metadata/2.reviewed.json", include_bytes!("../../../registry/metadata/2.reviewed.json")),
+    ("metadata/2.catalog.json", include_bytes!("../../../registry/metadata/2.catalog.json")),
     ("metadata/2.snapshot.json", include_bytes!("../../../registry/metadata/2.snapshot.json")),
     ("metadata/2.targets.json", include_bytes!("../../../registry/metadata/2.targets.json")),
     ("metadata/timestamp.json", include_bytes!("../../../registry/metadata/timestamp.json")),

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::client::{Places, Release};
 use super::lockfile::{self, Lock, LockedRule};
+use super::metadata::RuleRecord;
 use super::name::RuleName;
 use super::trust::{self, BUNDLED};
 use super::wanted::{self, Wanted};
@@ -117,11 +118,14 @@ pub struct Loaded {
     pub registry: String,
     /// lower-case hex SHA-256 of the bytes
     pub sha256: String,
+    /// contract that it was built for, as its publisher signed it
+    pub contract: semver::Version,
     /// the component
     pub bytes: Vec<u8>,
 }
 
-/// The bytes of a locked rule, with everything that vouches for them verified again.
+/// The bytes of a locked rule, with everything that vouches for them verified again. That its publisher took it back
+/// is told as a warning, as far as it was heard of.
 ///
 /// # Errors
 /// When it is not on this machine, or not believed.
@@ -132,31 +136,57 @@ pub fn load(registries: &mut Registries, locked: &LockedRule, lock: &Path) -> Re
         lock: lock.to_path_buf(),
     };
     let store = registries.store();
-    let bytes = if locked.registry == BUNDLED {
+    let (bytes, record) = if locked.registry == BUNDLED {
         let view = registries.view(BUNDLED)?;
         let releases = view.releases(&locked.name)?;
-        let release = releases.iter().find(|release| release.component.sha256 == locked.sha256);
-        let release = release.ok_or_else(not_installed)?;
-        view.bytes(&store, &release.component)?
+        let same = |release: &&Release| release.component.sha256 == locked.sha256 && release.version == locked.version;
+        let release = releases.iter().find(same).ok_or_else(not_installed)?;
+        (view.bytes(&store, &release.component)?, release.record.clone())
     } else {
         let registry = match registries.registry(&locked.registry) {
             Err(Error::Trust(trust::Error::Unknown { .. })) => return Err(not_installed()),
             other => other?,
         };
+        registries.warn_when_forgotten(&registry);
         let record = store.get_record(&registry.pin().id(), &locked.name, &locked.version)?;
         let record = record.filter(|record| record.sha256 == locked.sha256).ok_or_else(not_installed)?;
         if record.unreviewed && locked.reviewed {
             return Err(not_installed());
         }
-        registry.replay(&store, &record)?
+        let replayed = registry.replay(&store, &record)?;
+        registries.warn_when_yanked(locked)?;
+        (replayed.bytes, replayed.record)
     };
+    check_signed(locked, bytes.len() as u64, &record)?;
     Ok(Loaded {
         rule: locked.name.clone(),
         version: locked.version.clone(),
         registry: locked.registry.clone(),
         sha256: locked.sha256.clone(),
+        contract: record.contract,
         bytes,
     })
+}
+
+/// Checks what else the lockfile says about a component whose hash it has.
+fn check_signed(locked: &LockedRule, length: u64, record: &RuleRecord) -> Result<(), Error> {
+    for (what, found, says) in [
+        ("a length of", length.to_string(), locked.length.to_string()),
+        ("a manifest with the SHA-256", record.manifest.clone(), locked.manifest_sha256.clone()),
+        ("the contract", record.contract.to_string(), locked.contract.to_string()),
+    ] {
+        if found != says {
+            let release = format!("`{}` {}", locked.name, locked.version);
+            return Err(Error::OtherThanLocked {
+                release,
+                registry: locked.registry.clone(),
+                what,
+                found,
+                locked: says,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The bundled rules by the hash of their components, as far as the registry in the binary names them.
@@ -205,6 +235,14 @@ pub fn effective(registries: &mut Registries, project: Option<&Scope>, locked: b
         if let Some(lock) = lock {
             return of_lock(registries, scope, &lock);
         }
+        if !present.wanted.is_new() {
+            registries.warnings.push(format!(
+                "The project `{}` has wishes in `{}` and no lockfile, so the rules of this user are used; \
+                 `delegate-doctor rules install` makes one",
+                scope.folder.display(),
+                wanted::FILE_NAME
+            ));
+        }
     } else if locked {
         return Err(Error::NoLock(std::env::current_dir().unwrap_or_default()));
     }
@@ -228,13 +266,14 @@ pub fn effective(registries: &mut Registries, project: Option<&Scope>, locked: b
 }
 
 fn of_lock(registries: &mut Registries, scope: &Scope, lock: &Lock) -> Result<Vec<Effective>, Error> {
+    registries.recognise(lock);
     let path = scope.folder.join(lockfile::FILE_NAME);
     let load = |locked: &LockedRule| {
         let loaded = load(registries, locked, &path)?;
         let component = Component {
             id: loaded.rule.to_string(),
             version: loaded.version,
-            contract: locked.contract.clone(),
+            contract: loaded.contract,
             sha256: loaded.sha256,
             bytes: std::borrow::Cow::Owned(loaded.bytes),
         };

@@ -155,18 +155,24 @@ impl Lock {
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let syntax = |why: String| Error::Syntax { path: path.to_path_buf(), why };
         let text = std::str::from_utf8(bytes).map_err(|_| syntax("it is not UTF-8".to_owned()))?;
-        let lock: Self = toml::from_str(text).map_err(|error| syntax(error.to_string().trim_end().to_owned()))?;
+        let lock: Self =
+            toml::from_str(text).map_err(|error| syntax(super::client::harmless_lines(&error.to_string())))?;
         if lock.version != VERSION {
             return Err(syntax(format!("it has version {}, and {VERSION} is understood", lock.version)));
         }
         for registry in &lock.registries {
             name::check_registry(&registry.id).map_err(|error| syntax(error.to_string()))?;
             hash(&registry.root.sha256).map_err(syntax)?;
+            if registry.url.chars().any(super::client::is_hidden) {
+                let shown = super::client::harmless(&registry.url);
+                return Err(syntax(format!("`{shown}` has characters that cannot be seen")));
+            }
         }
         let mut seen = std::collections::BTreeSet::new();
         for rule in &lock.rules {
             name::version(&rule.version.to_string()).map_err(|error| syntax(error.to_string()))?;
             hash(&rule.sha256).and_then(|()| hash(&rule.manifest_sha256)).map_err(syntax)?;
+            rule.role.keyids.iter().try_for_each(|id| hash(id)).map_err(|why| syntax(format!("as a key, {why}")))?;
             if !lock.registries.iter().any(|registry| registry.id == rule.registry) {
                 return Err(syntax(format!(
                     "`{}` is of the registry `{}`, which it does not list",
@@ -241,7 +247,7 @@ mod tests {
             role: LockedRole {
                 name: name.publisher().to_owned(),
                 version: 2,
-                keyids: vec!["k2".to_owned(), "k1".to_owned()],
+                keyids: vec!["22".repeat(32), "11".repeat(32)],
             },
             reviewed: true,
             contract: semver::Version::new(0, 1, 0),
@@ -286,6 +292,9 @@ mod tests {
             (text.replace(&"ab".repeat(32), "xyz"), "`xyz` is no SHA-256"),
             (text.replace("1.3.0", "1.3.0+x"), "it has build metadata"),
             (text.replace("name = \"acme\"", "name = \"bolt\""), "is signed by the role `bolt`"),
+            (text.replace("https://rules", "https://\\u202erules"), "has characters that cannot be seen"),
+            (text.replace(&"22".repeat(32), "\\u001b[31m"), "as a key, `\u{fffd}[31m` is no SHA-256"),
+            (text.replace("version = 1\n", "\u{1b}[31m"), "\u{fffd}[31m"),
             (text.replace("pinned = false", "pinned = false\nextra = 1"), "unknown field `extra`"),
             ("<<<<<<< HEAD".to_owned(), "dd-rules.lock"),
         ] {

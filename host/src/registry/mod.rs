@@ -7,11 +7,13 @@
 //! name, layout            what things are called, and where they lie
 //! key, metadata           keys, documents
 //! writer, ceremony        a registry folder is written; keys change
+//! catalog                 what is offered, for search
 //! pack, publish           a proven rule becomes a package, and is laid in
 //! gate, review, audit     what is looked at before and after
 //! ```
 
 pub mod audit;
+pub mod catalog;
 pub mod ceremony;
 pub mod client;
 mod embedded;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_BYTES: usize = 40;
 
 /// Names of roles that no publisher can have.
-const ROLES: &[&str] = &["root", "targets", "snapshot", "timestamp", "reviewed"];
+const ROLES: &[&str] = &["root", "targets", "snapshot", "timestamp", "reviewed", "catalog"];
 /// Names that a file system gives to devices.
 const DEVICES: &[&str] = &["con", "prn", "aux", "nul"];
 
@@ -273,6 +273,16 @@ pub struct Reference {
     pub rule: RuleName,
     /// the versions wanted
     pub versions: Option<semver::VersionReq>,
+}
+
+impl fmt::Display for Reference {
+    /// With its registry when that is named, and without its versions.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.registry {
+            Some(registry) => write!(f, "{registry}:{}", self.rule),
+            None => write!(f, "{}", self.rule),
+        }
+    }
 }
 
 impl FromStr for Reference {

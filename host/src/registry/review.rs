@@ -80,15 +80,16 @@ impl Candidate {
     }
 }
 
-/// The versions that publishers list and `reviewed` does not, every one a whole package.
+/// The versions that publishers list and the reviewers do not, every one a whole package.
 ///
 /// # Errors
 /// When the registry cannot be read, or one of them is no package.
 pub fn candidates(registry: &Repository) -> Result<Vec<Candidate>, Error> {
-    let reviewed = registry.role(layout::REVIEWED)?.map(|role| role.signed.targets).unwrap_or_default();
     let mut found = Vec::new();
     for publisher in registry.publishers()? {
         let Some(role) = registry.role(&publisher)? else { continue };
+        let reviewed = registry.role(&layout::review_role(&publisher))?;
+        let reviewed = reviewed.map(|role| role.signed.targets).unwrap_or_default();
         let listed = role.signed.targets;
         let components = listed.iter().filter_map(|(path, file)| {
             let target = path.parse::<Target>().ok().filter(|target| target.kind == TargetKind::Component)?;

@@ -24,7 +24,7 @@ use super::name::RuleName;
 use crate::files::{self, sha256_hex};
 
 /// Version of a record.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest record, in bytes.
 const MOST_RECORD_BYTES: u64 = 1 << 20;
 /// Temporary files of processes that are long gone.
@@ -62,8 +62,10 @@ pub struct Record {
     pub targets: String,
     /// the publisher's role
     pub role: String,
-    /// what the maintainers reviewed; none when the registry has no reviewers
+    /// what the maintainers revoked; none when the registry has no reviewers
     pub reviewed: Option<String>,
+    /// what they countersigned of the publisher's; none when that is nothing
+    pub review: Option<String>,
     /// the user took it without review
     pub unreviewed: bool,
 }
@@ -75,7 +77,7 @@ impl Record {
     /// Every blob that it names.
     pub fn blobs(&self) -> impl Iterator<Item = &String> {
         let metadata = [&self.timestamp, &self.snapshot, &self.targets, &self.role];
-        self.roots.iter().chain(metadata).chain(&self.reviewed).chain(std::iter::once(&self.sha256))
+        self.roots.iter().chain(metadata).chain(&self.reviewed).chain(&self.review).chain(std::iter::once(&self.sha256))
     }
 }
 
@@ -133,7 +135,10 @@ impl Store {
         file.write_all(bytes)?;
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o444))?;
         file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("failed to put a file at `{}`: {error}", path.display()))
+        };
+        file.persist(&path).map_err(|error| named(error.error))?;
         sync(folder);
         Ok(sha256)
     }
@@ -162,6 +167,11 @@ impl Store {
         };
         let record = serde_json::from_slice::<Record>(&bytes).ok();
         Ok(record.filter(|record| record.format == VERSION && record.rule == *rule && record.version == *version))
+    }
+
+    /// True when something was ever installed from a registry.
+    pub fn has_records(&self, registry: &str) -> bool {
+        self.folder.join("records").join(registry).exists()
     }
 
     /// Waits for the lock of the store.
@@ -243,6 +253,7 @@ mod tests {
             snapshot: hash.clone(),
             targets: hash.clone(),
             role: hash.clone(),
+            review: None,
             reviewed: Some(hash),
             unreviewed: false,
         };

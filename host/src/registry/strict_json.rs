@@ -4,6 +4,7 @@
 //! would both see a good signature. What is refused here is what readers differ on: a key that comes twice,
 //! numbers that are no plain integers.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -22,6 +23,33 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), serde_json::Error> {
 
 /// Largest integer that every reader of JSON holds exactly.
 const MOST: u64 = 1 << 53;
+
+/// A key; a copy only where it holds escapes.
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Key {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(key.to_owned()))
+    }
+}
 
 struct Value;
 
@@ -70,8 +98,8 @@ impl<'de> Visitor<'de> for Value {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let mut keys = BTreeSet::new();
-        while let Some(key) = entries.next_key::<String>()? {
+        let mut keys: BTreeSet<Cow<'de, str>> = BTreeSet::new();
+        while let Some(key) = entries.next_key_seed(Key)? {
             if keys.contains(&key) {
                 let shown: String = key.chars().take(60).flat_map(char::escape_default).collect();
                 return Err(A::Error::custom(format_args!("the key `{shown}` comes twice")));

@@ -1,24 +1,29 @@
 //! Bytes from where a registry lies: a folder, an `https://` host, or the binary itself.
 //!
 //! In: a path below the registry and the most bytes that it may have. Out: the bytes, or nothing when there is
-//! no such file. Whoever answers is not trusted: an answer has a limit in bytes and in time, a folder gives
-//! regular files only and follows no link, a host cannot redirect to another one.
+//! no such file. Whoever answers is not trusted: an answer has a limit in bytes, packed and unpacked, and in time, a folder
+//! gives regular files only and follows no link, a host cannot redirect to another one.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use rustix::fs::{Mode, OFlags};
 use ureq::http::Uri;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use crate::hint::Hint;
 use crate::interrupt;
 
 /// Redirects within one host that are followed.
 const MOST_REDIRECTS: usize = 3;
+/// Bytes by which a packed file may be larger than the file.
+const PACKING: u64 = 64 << 10;
 
 /// Why a file of a registry cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +104,14 @@ pub enum Error {
         /// where it points
         to: String,
     },
+    /// the host does not give it
+    #[error("`{place}` forbids to get `{file}`")]
+    Forbidden {
+        /// URL
+        place: String,
+        /// path below it
+        file: String,
+    },
     /// the network is not to be used
     #[error("`{file}` of the registry at `{place}` is needed, and `--offline` forbids to get it")]
     Offline {
@@ -122,8 +135,12 @@ impl Hint for Error {
             Self::Network { .. } | Self::Slow { .. } => {
                 "Try again later, or work with what is installed by `--offline`".to_owned()
             }
-            Self::Redirected { to, .. } => {
-                format!("When the registry has moved there, add it anew with `delegate-doctor registry add NAME {to}`")
+            Self::Redirected { .. } => "Ask the maintainers of the registry whether it has moved; where to must come \
+                from them, not from the host"
+                .to_owned(),
+            Self::Forbidden { .. } => {
+                "The host may want a login, which registries do not use; tell the maintainers of the registry"
+                    .to_owned()
             }
             Self::Offline { .. } => "Run the command once without `--offline`".to_owned(),
             _ => return None,
@@ -154,7 +171,7 @@ impl Place {
         }
         if let Some(path) = text.strip_prefix("file://") {
             return match path.strip_prefix('/') {
-                Some(_) => Ok(Self::Folder(PathBuf::from(path))),
+                Some(_) => unescaped(path).map(Self::Folder).ok_or_else(|| wrong("an escape in it is none")),
                 None => Err(wrong("a `file://` URL has three slashes and an absolute path")),
             };
         }
@@ -185,6 +202,19 @@ impl std::fmt::Display for Place {
             Self::Embedded => f.write_str("bundled"),
         }
     }
+}
+
+/// The path of a `file://` URL, in which `%20` stands for a blank.
+fn unescaped(path: &str) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut parts = path.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.extend(hex::decode(digits).ok().filter(|decoded| !decoded.contains(&0))?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -234,6 +264,8 @@ enum Kind {
     Embedded(&'static [(&'static str, &'static [u8])]),
     /// a host that is not to be asked
     Offline,
+    /// a host whose certificate could not be judged, and why
+    Unbelieved(String),
 }
 
 impl Source {
@@ -242,7 +274,10 @@ impl Source {
         let kind = match place {
             Place::Folder(path) => Kind::Folder(path.clone()),
             Place::Url(_) if offline => Kind::Offline,
-            Place::Url(url) => Kind::Host { agent: Box::new(agent(url, patience)), patience },
+            Place::Url(url) => match authorities() {
+                Ok(authorities) => Kind::Host { agent: Box::new(agent(url, patience, authorities)), patience },
+                Err(why) => Kind::Unbelieved(why),
+            },
             Place::Embedded => Kind::Embedded(&[]),
         };
         Self { place: place.clone(), kind, fetched: AtomicU64::new(0) }
@@ -263,7 +298,7 @@ impl Source {
         matches!(self.kind, Kind::Offline)
     }
 
-    /// Bytes of all files that were got so far.
+    /// Bytes of all files that were got so far, as they came over the wire.
     pub fn fetched(&self) -> u64 {
         self.fetched.load(Ordering::Relaxed)
     }
@@ -279,7 +314,13 @@ impl Source {
         let (place, file) = (self.place.to_string(), path.to_owned());
         let bytes = match &self.kind {
             Kind::Folder(folder) => read_below(folder, path, most, &place)?,
-            Kind::Host { agent, patience } => download(agent, &place, path, most, *patience)?,
+            Kind::Host { agent, patience } => {
+                let got = download(agent, &place, path, most, *patience)?;
+                return Ok(got.map(|got| {
+                    self.fetched.fetch_add(got.sent, Ordering::Relaxed);
+                    got.bytes
+                }));
+            }
             Kind::Embedded(files) => {
                 let found = files.iter().find(|(name, _)| *name == path).map(|(_, bytes)| bytes.to_vec());
                 if found.as_ref().is_some_and(|bytes| bytes.len() as u64 > most) {
@@ -288,6 +329,7 @@ impl Source {
                 found
             }
             Kind::Offline => return Err(Error::Offline { place, file }),
+            Kind::Unbelieved(why) => return Err(Error::Network { place, file, why: why.clone() }),
         };
         if let Some(bytes) = &bytes {
             self.fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -336,7 +378,29 @@ fn read_below(folder: &Path, path: &str, most: u64, place: &str) -> Result<Optio
     Ok(Some(bytes))
 }
 
-fn agent(url: &str, patience: Patience) -> ureq::Agent {
+/// Environment variable that names a file with the certificates of authorities to believe, in PEM, instead of those
+/// that come with the tool.
+pub const AUTHORITIES: &str = "SSL_CERT_FILE";
+/// Most bytes of that file.
+const MOST_AUTHORITIES: u64 = 4 << 20;
+
+/// The authorities that the user names instead of those that come with the tool; none when none are named.
+fn authorities() -> Result<Option<Vec<Certificate<'static>>>, String> {
+    let Some(path) = std::env::var_os(AUTHORITIES).filter(|path| !path.is_empty()) else { return Ok(None) };
+    let path = PathBuf::from(path);
+    let wrong = |why: String| format!("the certificates in `{}` ({AUTHORITIES}) cannot be used: {why}", path.display());
+    let bytes = crate::files::read_regular(&path, MOST_AUTHORITIES).map_err(|error| wrong(error.to_string()))?;
+    let mut found = Vec::new();
+    for item in ureq::tls::parse_pem(&bytes) {
+        match item.map_err(|error| wrong(error.to_string()))? {
+            PemItem::Certificate(certificate) => found.push(certificate),
+            _ => return Err(wrong("there is something else than certificates in it".to_owned())),
+        }
+    }
+    if found.is_empty() { Err(wrong("there is none in it".to_owned())) } else { Ok(Some(found)) }
+}
+
+fn agent(url: &str, patience: Patience, authorities: Option<Vec<Certificate<'static>>>) -> ureq::Agent {
     let mut config = ureq::Agent::config_builder()
         .timeout_connect(Some(patience.connect))
         .timeout_resolve(Some(patience.connect))
@@ -347,6 +411,10 @@ fn agent(url: &str, patience: Patience) -> ureq::Agent {
         .max_response_header_size(64 << 10)
         .https_only(url.starts_with("https://"))
         .user_agent(concat!("delegate-doctor/", env!("CARGO_PKG_VERSION")));
+    if let Some(authorities) = authorities {
+        let roots = RootCerts::Specific(Arc::new(authorities));
+        config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+    }
     if url.starts_with("http://") {
         // This machine is asked without a proxy.
         config = config.proxy(None);
@@ -354,18 +422,62 @@ fn agent(url: &str, patience: Patience) -> ureq::Agent {
     config.build().new_agent()
 }
 
-fn download(
-    agent: &ureq::Agent,
-    base: &str,
-    path: &str,
+/// A file, and how many bytes were sent for it.
+struct Got {
+    bytes: Vec<u8>,
+    sent: u64,
+}
+
+/// Counts what is read, and ends with an error beyond a limit.
+struct Metered<R> {
+    reader: R,
+    sent: u64,
     most: u64,
-    patience: Patience,
-) -> Result<Option<Vec<u8>>, Error> {
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(piece)?;
+        self.sent = self.sent.saturating_add(read as u64);
+        if self.sent > self.most {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more bytes than are allowed"));
+        }
+        Ok(read)
+    }
+}
+
+/// A body as it was sent, or unpacked while it arrives.
+enum Body<R: Read> {
+    Plain(Metered<R>),
+    Gzip(GzDecoder<Metered<R>>),
+}
+
+impl<R: Read> Body<R> {
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(reader) => reader.read(piece),
+            Self::Gzip(reader) => reader.read(piece),
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        match self {
+            Self::Plain(reader) => reader.sent,
+            Self::Gzip(reader) => reader.get_ref().sent,
+        }
+    }
+}
+
+fn ask(agent: &ureq::Agent, url: &str) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+    agent.get(url).header("accept-encoding", "gzip").call()
+}
+
+fn download(agent: &ureq::Agent, base: &str, path: &str, most: u64, patience: Patience) -> Result<Option<Got>, Error> {
     let (place, file) = (base.to_owned(), path.to_owned());
     let network = |why: String| Error::Network { place: place.clone(), file: file.clone(), why };
     let mut url = format!("{base}{path}");
     let begun = Instant::now();
-    let mut response = agent.get(&url).call().map_err(|error| network(words(&error)))?;
+    let mut response = ask(agent, &url).map_err(|error| network(words(&error)))?;
     for hop in 0.. {
         if !response.status().is_redirection() {
             break;
@@ -380,31 +492,41 @@ fn download(
             return Err(network("it redirects too often".to_owned()));
         }
         url = next;
-        response = agent.get(&url).call().map_err(|error| network(words(&error)))?;
+        response = ask(agent, &url).map_err(|error| network(words(&error)))?;
     }
     match response.status().as_u16() {
         200 => {}
-        // Some stores say "forbidden" for what is not there.
-        403 | 404 | 410 => return Ok(None),
+        401 | 403 => return Err(Error::Forbidden { place, file }),
+        404 | 410 => return Ok(None),
         status => return Err(network(format!("the answer has status {status}"))),
     }
     let too_large = || Error::TooLarge { place: place.clone(), file: file.clone(), most };
+    let encoding = response.headers().get("content-encoding").map(|value| value.as_bytes().to_ascii_lowercase());
     let body = response.body_mut();
     if body.content_length().is_some_and(|length| length > most) {
         return Err(too_large());
     }
-    let mut reader = body.as_reader();
+    // What is packed may be a little larger than what is in it; the limit is on both.
+    let metered = Metered { reader: body.as_reader(), sent: 0, most: most.saturating_add(PACKING) };
+    let mut reader = match encoding.as_deref() {
+        None | Some(b"" | b"identity") => Body::Plain(metered),
+        Some(b"gzip" | b"x-gzip") => Body::Gzip(GzDecoder::new(metered)),
+        Some(_) => return Err(network("the answer is packed in a way that was not asked for".to_owned())),
+    };
     let mut bytes = Vec::new();
     let mut piece = vec![0_u8; 16 << 10];
     loop {
         if interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        let read = reader.read(&mut piece).map_err(|error| network(error.to_string()))?;
+        let read = reader.read(&mut piece).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => too_large(),
+            _ => network(error.to_string()),
+        })?;
         if read == 0 {
-            return Ok(Some(bytes));
+            return Ok(Some(Got { bytes, sent: reader.sent() }));
         }
-        bytes.extend(piece.iter().take(read));
+        bytes.extend_from_slice(piece.get(..read).unwrap_or_default());
         if bytes.len() as u64 > most {
             return Err(too_large());
         }

@@ -97,7 +97,7 @@ impl Hint for Error {
                 Some(near) => format!("Did you mean `{near}`?"),
                 None => "`delegate-doctor registry list` shows them; `registry add` adds one".to_owned(),
             }),
-            Self::Bundled(_) => None,
+            Self::Bundled(_) => Some("A newer version of the tool brings a newer one".to_owned()),
             Self::Name(error) => error.hint(),
             Self::Place(error) => error.hint(),
             Self::Io(error) => error.hint(),
@@ -197,7 +197,8 @@ impl Trust {
         };
         let syntax = |why: String| Error::Syntax { path: path.to_path_buf(), why };
         let text = String::from_utf8(bytes).map_err(|_| syntax("it is not UTF-8".to_owned()))?;
-        let trust: Self = toml::from_str(&text).map_err(|error| syntax(error.to_string()))?;
+        let trust: Self =
+            toml::from_str(&text).map_err(|error| syntax(super::client::harmless_lines(&error.to_string())))?;
         if trust.version != VERSION {
             return Err(syntax(format!("it has version {}, and {VERSION} is understood", trust.version)));
         }
@@ -230,6 +231,9 @@ impl Trust {
     /// # Errors
     /// When there is none.
     pub fn registry(&self, name: &str) -> Result<&Known, Error> {
+        if name == BUNDLED {
+            return Err(Error::Bundled("changed, repaired or asked for news"));
+        }
         self.registries.iter().find(|known| known.name == name).ok_or_else(|| Error::Unknown {
             name: name.to_owned(),
             known: self.registries.iter().map(|known| known.name.clone()).chain([BUNDLED.to_owned()]).collect(),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! root 1 ─► root 2 ─► … ─► timestamp ─► snapshot ─► targets ─► publisher ─► bytes
-//!                                          └──────────────► reviewed ──────┘ (the same name, hash and length)
+//!                                          ├────────► reviewed.acme ───────┤ (the same name, hash and length)
+//!                                          └────────────► reviewed ─────────┘ (not revoked)
 //! ```
 //!
 //! In: bytes from anywhere. Out: facts that the pinned root vouches for, or why not. This is the only file
@@ -13,10 +14,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use sigstore_tuf::{Delegations, Key, Root, TargetFile, TrustedMetadataSet};
 
+use super::catalog::Catalog;
 use super::layout::{self, REVIEWED};
-use super::metadata::RuleRecord;
+use super::metadata::{RuleRecord, Yanked};
 use super::name::{self, RuleName, Target};
 use super::strict_json;
 use crate::files::sha256_hex;
@@ -194,6 +197,11 @@ impl Chain {
         files.filter_map(|(file, meta)| Some((file.strip_suffix(".json")?.to_owned(), meta.version))).collect()
     }
 
+    /// Version of a role, when the snapshot lists it.
+    pub fn listed_version(&self, role: &str) -> Option<u64> {
+        self.set.snapshot()?.meta.get(&format!("{role}.json")).map(|file| file.version)
+    }
+
     /// Takes the delegations.
     ///
     /// # Errors
@@ -203,13 +211,7 @@ impl Chain {
         let taken = self.set.update_targets(bytes, theirs(now)).map(|_| ());
         taken.map_err(|error| self.refused("targets", error))?;
         if let Some(delegations) = self.delegations() {
-            let doubled = delegations
-                .roles
-                .iter()
-                .find_map(|role| once(role.keyids.iter().filter_map(|id| delegations.keys.get(id))).err());
-            if let Some(problem) = doubled {
-                return Err(self.because("targets", problem));
-            }
+            each_once(delegations).map_err(|problem| self.because("targets", problem))?;
         }
         Ok(())
     }
@@ -236,7 +238,7 @@ impl Chain {
         publishers
     }
 
-    /// Takes a publisher's role, or `reviewed`.
+    /// Takes a publisher's role, or one of the reviewers'.
     ///
     /// # Errors
     /// When nothing is delegated to it, it is not the one that the snapshot names, it is not signed by the keys
@@ -256,9 +258,23 @@ impl Chain {
         self.set.targets_role(role).is_some()
     }
 
-    /// True when the registry has a role of reviewers.
+    /// True when the registry has reviewers.
     pub fn is_reviewed(&self) -> bool {
-        self.delegations().is_some_and(|delegations| delegations.roles.iter().any(|role| role.name == REVIEWED))
+        self.delegations()
+            .is_some_and(|delegations| delegations.roles.iter().any(|role| layout::is_of_reviewers(&role.name)))
+    }
+
+    /// The roles of the reviewers without which nothing is said about a publisher's files: the one that revokes,
+    /// and the one that countersigns them, when there is one. Empty when the registry has no reviewers.
+    pub fn review_roles(&self, publisher: &str) -> Vec<String> {
+        if !self.is_reviewed() {
+            return Vec::new();
+        }
+        let review = layout::review_role(publisher);
+        let delegated = self.delegations().is_some_and(|all| all.roles.iter().any(|role| role.name == review));
+        // Nobody has countersigned anything of a publisher whose review the snapshot does not list.
+        let listed = self.listed_version(&review).is_some();
+        std::iter::once(REVIEWED.to_owned()).chain((delegated && listed).then_some(review)).collect()
     }
 
     /// Checks that the files of `rule` are the publisher's to sign, and nobody else's before it.
@@ -274,7 +290,7 @@ impl Chain {
                 if role.name == publisher {
                     return Ok(());
                 }
-                if role.name != REVIEWED {
+                if !layout::is_of_reviewers(&role.name) {
                     return Err(self.because(publisher, Problem::OtherRole(role.name.clone())));
                 }
             }
@@ -285,11 +301,10 @@ impl Chain {
     /// Every target of a rule that its publisher signed, as far as it is of the grammar, in the order of names.
     ///
     /// # Errors
-    /// When the publisher's role or, where there is one, `reviewed` was not taken.
+    /// When the publisher's role or, where there are reviewers, one of [`Chain::review_roles`] was not taken.
     pub fn signed(&self, rule: &RuleName) -> Result<Vec<Signed>, Refused> {
         self.check_delegated(rule)?;
-        let signed = self.all_signed(rule.publisher())?;
-        Ok(signed.into_iter().filter(|signed| signed.target.rule == *rule).collect())
+        self.signed_where(rule.publisher(), |target| target.rule == *rule)
     }
 
     /// Every target of a publisher, as [`Chain::signed`].
@@ -297,26 +312,41 @@ impl Chain {
     /// # Errors
     /// As [`Chain::signed`].
     pub fn all_signed(&self, publisher: &str) -> Result<Vec<Signed>, Refused> {
-        let not_loaded = |role: &str| self.because(role, Problem::NotListed);
-        let role = self.set.targets_role(publisher).ok_or_else(|| not_loaded(publisher))?;
-        if self.is_reviewed() && !self.has_role(REVIEWED) {
-            return Err(not_loaded(REVIEWED));
-        }
-        let files = role.targets.iter().filter_map(|(path, file)| {
-            let target: Target = path.parse().ok()?;
-            (target.rule.publisher() == publisher).then_some((target, path, file))
-        });
-        files.map(|(target, path, file)| self.as_signed(target, path, file)).collect()
+        self.signed_where(publisher, |_| true)
     }
 
-    fn as_signed(&self, target: Target, path: &str, file: &TargetFile) -> Result<Signed, Refused> {
+    fn signed_where(&self, publisher: &str, wanted: impl Fn(&Target) -> bool) -> Result<Vec<Signed>, Refused> {
+        let not_loaded = |role: &str| self.because(role, Problem::NotListed);
+        let role = self.set.targets_role(publisher).ok_or_else(|| not_loaded(publisher))?;
+        if let Some(missing) = self.review_roles(publisher).iter().find(|role| !self.has_role(role)) {
+            return Err(not_loaded(missing));
+        }
+        let reviewed = self.set.targets_role(&layout::review_role(publisher));
+        let files = role.targets.iter().filter_map(|(path, file)| {
+            let target: Target = path.parse().ok()?;
+            (target.rule.publisher() == publisher && wanted(&target)).then_some((target, path, file))
+        });
+        files
+            .map(|(target, path, file)| {
+                let reviewed = reviewed.and_then(|role| role.targets.get(path));
+                self.as_signed(target, path, file, reviewed)
+            })
+            .collect()
+    }
+
+    fn as_signed(
+        &self,
+        target: Target,
+        path: &str,
+        file: &TargetFile,
+        reviewed: Option<&TargetFile>,
+    ) -> Result<Signed, Refused> {
         let refused =
             |problem| Refused { registry: self.registry.clone(), subject: Subject::Target(path.to_owned()), problem };
         let sha256 = sha256_of(file).ok_or_else(|| refused(Problem::Unreadable("it has no SHA-256".to_owned())))?;
         if file.length > layout::MOST_TARGET_BYTES {
             return Err(refused(Problem::TooLarge { signed: file.length, most: layout::MOST_TARGET_BYTES }));
         }
-        let reviewed = self.set.targets_role(REVIEWED).and_then(|role| role.targets.get(path));
         let review = match reviewed {
             _ if self.revoked.contains_key(&sha256) => Review::Revoked,
             None => Review::Missing,
@@ -326,8 +356,40 @@ impl Chain {
             Some(_) => Review::Other,
         };
         let record = file.custom.as_ref().and_then(|custom| custom.get("dd"));
-        let record = record.and_then(|record| serde_json::from_value(record.clone()).ok());
+        let record = record.and_then(|record| RuleRecord::deserialize(record).ok());
         Ok(Signed { target, sha256, length: file.length, record, review })
+    }
+
+    /// Takes the catalogue that the snapshot pins.
+    ///
+    /// # Errors
+    /// When it is another one, or none.
+    pub fn catalog(&self, bytes: &[u8]) -> Result<Catalog, Refused> {
+        let refused = |problem| self.because(layout::CATALOG, problem);
+        let file = format!("{}.json", layout::CATALOG);
+        let pinned = self.set.snapshot().and_then(|snapshot| snapshot.meta.get(&file));
+        let pinned = pinned.ok_or_else(|| refused(Problem::NotListed))?;
+        let sha256 = pinned.hashes.as_ref().and_then(|hashes| hashes.get("sha256"));
+        let sha256 = sha256.ok_or_else(|| refused(Problem::Unreadable("its SHA-256 is not pinned".to_owned())))?;
+        if sha256_hex(bytes) != sha256.to_ascii_lowercase() {
+            return Err(refused(Problem::Mismatch("its SHA-256 is not the one that is pinned".to_owned())));
+        }
+        Catalog::parse(bytes).map_err(|why| refused(Problem::Unreadable(why)))
+    }
+
+    /// What a publisher took back: hashes of components, with the reason, and true when it is for security. Empty when
+    /// its role was not taken.
+    pub fn taken_back(&self, publisher: &str) -> Vec<(String, Yanked)> {
+        let role = self.set.targets_role(publisher);
+        let files = role.into_iter().flat_map(|role| &role.targets);
+        files
+            .filter_map(|(path, file)| {
+                let yanked = file.custom.as_ref()?.get("dd")?.get("yanked")?;
+                let target: Target = path.parse().ok()?;
+                (target.rule.publisher() == publisher).then_some(())?;
+                Some((sha256_of(file)?, Yanked::deserialize(yanked).ok()?))
+            })
+            .collect()
     }
 
     /// Why the maintainers revoked the target with this hash, when they did.
@@ -419,6 +481,21 @@ fn once<'a>(keys: impl Iterator<Item = &'a Key>) -> Result<(), Problem> {
         let id = key.key_id().map_err(problem)?;
         if !seen.insert(id.clone()) {
             return Err(Problem::DuplicateKey(id));
+        }
+    }
+    Ok(())
+}
+
+/// The same for the keys of every role; each key is hashed once.
+fn each_once(delegations: &Delegations) -> Result<(), Problem> {
+    let mut own: BTreeMap<&str, String> = BTreeMap::new();
+    for (listed, key) in &delegations.keys {
+        own.insert(listed, key.key_id().map_err(problem)?);
+    }
+    for role in &delegations.roles {
+        let mut seen = BTreeSet::new();
+        if let Some(id) = role.keyids.iter().filter_map(|id| own.get(id.as_str())).find(|id| !seen.insert(*id)) {
+            return Err(Problem::DuplicateKey(id.clone()));
         }
     }
     Ok(())

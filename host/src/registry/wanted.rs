@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::name::{self, Reference, RuleName};
 use crate::files;
@@ -88,21 +89,86 @@ impl Wish {
         exact.unwrap_or_else(|| self.versions.clone())
     }
 
-    fn to_toml(&self) -> String {
-        let versions = self.versions.to_string();
+    /// As it is written, with the versions in the words of `before` when those mean the same.
+    fn to_value(&self, before: Option<&str>) -> Value {
+        let same = |text: &&str| name::requirement(text).is_ok_and(|versions| versions == self.versions);
+        let versions = before.filter(same).map_or_else(|| self.versions.to_string(), str::to_owned);
         if self.pin.is_none() && !self.unreviewed {
-            return format!("\"{versions}\"");
+            return versions.into();
         }
-        let mut text = format!("{{ version = \"{versions}\"");
+        let mut table = InlineTable::new();
+        table.insert("version", versions.into());
         if let Some(pin) = &self.pin {
-            text.push_str(&format!(", pin = \"{pin}\""));
+            table.insert("pin", pin.to_string().into());
         }
         if self.unreviewed {
-            text.push_str(", allow-unreviewed = true");
+            table.insert("allow-unreviewed", true.into());
         }
-        text.push_str(" }");
-        text
+        table.into()
     }
+}
+
+/// The wish that an entry's name is for.
+fn key_of(name: &str) -> Option<Key> {
+    let reference: Reference = name.parse().ok()?;
+    Some(Key { registry: reference.registry, rule: reference.rule })
+}
+
+/// Removes entries that are not wanted. Comments above them stay: they go to the entry after them, and what is left
+/// over is given back.
+fn remove_unwanted(rules: &mut dyn TableLike, wanted: &BTreeMap<Key, Wish>) -> String {
+    let mut orphaned = String::new();
+    let names: Vec<String> = rules.iter().map(|(name, _)| name.to_owned()).collect();
+    for name in names {
+        let Some(mut key) = rules.key_mut(&name) else { continue };
+        let above = key.leaf_decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default().to_owned();
+        if key_of(&name).is_some_and(|key| wanted.contains_key(&key)) {
+            if !orphaned.is_empty() {
+                key.leaf_decor_mut().set_prefix(format!("{}{above}", std::mem::take(&mut orphaned)));
+            }
+        } else {
+            if above.contains('#') {
+                orphaned.push_str(&above);
+            }
+            rules.remove(&name);
+        }
+    }
+    orphaned
+}
+
+/// Makes an entry say a wish, when it does not; what is around it stays.
+fn change(item: &mut Item, wish: &Wish) -> Option<()> {
+    let mut said = item.clone().into_value().ok()?;
+    said.decor_mut().clear();
+    let said: Option<BTreeMap<String, Wish>> = toml::from_str(&format!("said = {said}")).ok();
+    if said.is_some_and(|said| said.get("said") == Some(wish)) {
+        return Some(());
+    }
+    if let Some(table) = item.as_table_mut() {
+        let before = table.get("version").and_then(Item::as_str).map(str::to_owned);
+        for name in ["version", "pin", "allow-unreviewed"] {
+            table.remove(name);
+        }
+        match wish.to_value(before.as_deref()) {
+            Value::InlineTable(new) => new.iter().for_each(|(name, value)| {
+                table.insert(name, Item::Value(value.clone()));
+            }),
+            versions => {
+                table.insert("version", Item::Value(versions));
+            }
+        }
+        return Some(());
+    }
+    let value = item.as_value_mut()?;
+    let before = match &*value {
+        Value::String(text) => Some(text.value().clone()),
+        Value::InlineTable(table) => table.get("version").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    let decor = value.decor().clone();
+    *value = wish.to_value(before.as_deref());
+    *value.decor_mut() = decor;
+    Some(())
 }
 
 #[derive(Deserialize)]
@@ -178,7 +244,7 @@ impl Wanted {
     /// # Errors
     /// What is wrong, with the line where it is known.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let file: File = toml::from_str(text).map_err(|error| super::client::harmless_lines(&error.to_string()))?;
         let mut rules = BTreeMap::new();
         for (key, wish) in file.rules {
             let reference: Reference = key.parse().map_err(|error: name::Error| error.to_string())?;
@@ -202,55 +268,48 @@ impl Wanted {
 
     /// The file: as it was read, with the lines of changed entries changed.
     pub fn to_text(&self) -> String {
-        let edited = self.edited();
-        let same = Self::parse(&edited).is_ok_and(|read| read.rules == self.rules && read.without == self.without);
-        if same { edited } else { self.whole() }
+        let same = |text: &String| {
+            Self::parse(text).is_ok_and(|read| read.rules == self.rules && read.without == self.without)
+        };
+        self.edited().filter(same).unwrap_or_else(|| self.whole())
     }
 
-    fn edited(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
-        let mut missing: Vec<&Key> = self.rules.keys().collect();
-        let mut end_of_rules = None;
-        let mut inside = false;
-        for line in self.text.lines() {
-            let trimmed = line.trim();
-            if trimmed.starts_with('[') {
-                inside = trimmed == "[rules]";
-            }
-            if trimmed.starts_with("without") && !inside {
-                continue;
-            }
-            let key = trimmed.strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(key, _)| key);
-            match key.filter(|_| inside).and_then(|key| self.rules.iter().find(|(other, _)| other.to_string() == key)) {
-                Some((key, wish)) => {
-                    missing.retain(|other| *other != key);
-                    let unchanged = toml::from_str::<BTreeMap<String, Wish>>(trimmed)
-                        .is_ok_and(|read| read.values().next() == Some(wish));
-                    lines.push(if unchanged { line.to_owned() } else { entry(key, wish) });
-                }
-                // The entry was removed.
-                None if inside && key.is_some() => continue,
-                None => lines.push(line.to_owned()),
-            }
-            if inside && !trimmed.is_empty() {
-                end_of_rules = Some(lines.len());
-            }
+    /// The text with what changed, and nothing else; none when it cannot be edited so.
+    fn edited(&self) -> Option<String> {
+        let mut document: DocumentMut = self.text.parse().ok()?;
+        if self.without.is_empty() {
+            document.remove("without");
+        } else if Self::parse(&self.text).ok()?.without != self.without {
+            let names: toml_edit::Array = self.without.iter().map(ToString::to_string).collect();
+            document.insert("without", Item::Value(names.into()));
         }
-        let at = end_of_rules.unwrap_or_else(|| {
-            if lines.last().is_some_and(|line| !line.is_empty()) {
-                lines.push(String::new());
+        if document.get("rules").is_none() {
+            let mut table = Table::new();
+            // Comments at the end of what is there come before the new table.
+            let before = document.trailing().as_str().unwrap_or_default().to_owned();
+            if !document.is_empty() || !before.is_empty() {
+                table.decor_mut().set_prefix(format!("{before}\n"));
+                document.set_trailing("");
             }
-            lines.push("[rules]".to_owned());
-            lines.len()
-        });
-        let new = missing.into_iter().filter_map(|key| Some(entry(key, self.rules.get(key)?)));
-        let tail = lines.split_off(at);
-        lines.extend(new);
-        lines.extend(tail);
-        let mut text = self.without_line();
-        text.push_str(&lines.join("\n"));
-        text.push('\n');
-        text
+            document.insert("rules", Item::Table(table));
+        }
+        let trailing = document.trailing().as_str().unwrap_or_default().to_owned();
+        let rules = document.get_mut("rules")?.as_table_like_mut()?;
+        let mut orphaned = remove_unwanted(rules, &self.rules);
+        for (key, wish) in &self.rules {
+            let written =
+                rules.iter().find(|(name, _)| key_of(name).as_ref() == Some(key)).map(|(name, _)| name.to_owned());
+            let Some(name) = written else {
+                rules.insert(&key.to_string(), Item::Value(wish.to_value(None)));
+                if let Some(mut new) = rules.key_mut(&key.to_string()).filter(|_| !orphaned.is_empty()) {
+                    new.leaf_decor_mut().set_prefix(std::mem::take(&mut orphaned));
+                }
+                continue;
+            };
+            change(rules.get_mut(&name)?, wish)?;
+        }
+        document.set_trailing(format!("{orphaned}{trailing}"));
+        Some(document.to_string())
     }
 
     fn without_line(&self) -> String {
@@ -265,8 +324,7 @@ impl Wanted {
         let mut text = self.without_line();
         text.push_str("[rules]\n");
         for (key, wish) in &self.rules {
-            text.push_str(&entry(key, wish));
-            text.push('\n');
+            text.push_str(&format!("\"{key}\" = {}\n", wish.to_value(None)));
         }
         text
     }
@@ -282,10 +340,6 @@ impl Wanted {
         }
         Ok(())
     }
-}
-
-fn entry(key: &Key, wish: &Wish) -> String {
-    format!("\"{key}\" = {}", wish.to_toml())
 }
 
 #[cfg(test)]
@@ -313,13 +367,62 @@ mod tests {
             \"community:acme/other\" = { version = \"^2\", allow-unreviewed = true }\n";
         assert_eq!(wanted.to_text(), expected);
         let pin = Some(semver::Version::new(1, 0, 0));
-        wanted.rules.insert(key("dd-rules/softmax-layout"), Wish { pin, ..wish("^1.0") });
+        wanted.rules.insert(key("dd-rules/softmax-layout"), Wish { pin, ..wish("1.0") });
         wanted.without.push("dd-rules/redundant-ops".parse().expect("rule"));
         let changed = wanted.to_text();
-        assert!(changed.contains("\"dd-rules/softmax-layout\" = { version = \"^1.0\", pin = \"1.0.0\" }"), "{changed}");
+        assert!(
+            changed.contains("\"dd-rules/softmax-layout\" = { version = \"1.0\", pin = \"1.0.0\" }  # kept"),
+            "{changed}"
+        );
         let again = Wanted::parse(&changed).expect("parsed");
         assert_eq!((again.rules, again.without), (wanted.rules.clone(), wanted.without.clone()));
         assert_eq!(wanted.rules[&key("dd-rules/softmax-layout")].effective().to_string(), "=1.0.0");
+    }
+
+    #[test]
+    fn comments_and_spelling_survive_every_change() {
+        let pin = |pin: &str| Wish { pin: Some(pin.parse().expect("version")), ..wish("1") };
+        for (text, change, expected) in [
+            // The range is written as its author wrote it.
+            (
+                "[rules]\n\"a1/x1\" = \"1\" # why\n",
+                Some(pin("1.2.0")),
+                "[rules]\n\"a1/x1\" = { version = \"1\", pin = \"1.2.0\" } # why\n",
+            ),
+            (
+                "[rules]\n\"a1/x1\" = { version = '1', pin = \"1.2.0\" } # why\n",
+                Some(wish("1")),
+                "[rules]\n\"a1/x1\" = \"1\" # why\n",
+            ),
+            // A table of its own, a dotted table, blanks and quotes.
+            (
+                "[rules.'a1/x1'] # own\n# range\nversion = \"1\"\n",
+                Some(pin("1.2.0")),
+                "[rules.'a1/x1'] # own\nversion = \"1\"\npin = \"1.2.0\"\n",
+            ),
+            (
+                "# head\n[ rules ] # ours\n'a1/x1'='1'\n# end\n",
+                Some(pin("1.2.0")),
+                "# head\n[ rules ] # ours\n'a1/x1'={ version = \"1\", pin = \"1.2.0\" }\n# end\n",
+            ),
+            // What is removed leaves the comments above it.
+            (
+                "[rules]\n# general\n\"a1/x1\" = \"1\"\n# of y\n\"b1/y1\" = \"1\"\n",
+                None,
+                "[rules]\n# general\n# of y\n\"b1/y1\" = \"1\"\n",
+            ),
+            ("[rules]\n# general\n\"a1/x1\" = \"1\"\n# end\n", None, "[rules]\n# general\n# end\n"),
+        ] {
+            let mut wanted = Wanted::parse(text).expect("parsed");
+            match change {
+                Some(wish) => wanted.rules.insert(key("a1/x1"), wish),
+                None => wanted.rules.remove(&key("a1/x1")),
+            };
+            assert_eq!(wanted.to_text(), expected, "from {text}");
+        }
+        let mut wanted = Wanted::parse("# only a comment\n").expect("parsed");
+        wanted.rules.insert(key("a1/x1"), wish("1"));
+        assert_eq!(wanted.to_text(), "# only a comment\n\n[rules]\n\"a1/x1\" = \"^1\"\n");
     }
 
     #[test]

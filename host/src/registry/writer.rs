@@ -1,8 +1,8 @@
 //! Writes a registry folder.
 //!
 //! ```text
-//! init ─► add_publisher ─► publish ─► review ─► snapshot_and_timestamp
-//!  root     targets         acme      reviewed    what clients see from now on
+//! init ─► add_publisher ─► publish ─► review ──────► snapshot_and_timestamp
+//!  root     targets         acme      reviewed.acme   what clients see from now on
 //! ```
 //!
 //! Every step writes new files beside the old ones; what clients see changes when the timestamp is replaced,
@@ -30,8 +30,10 @@ use super::metadata::{
     TargetFile, Targets,
 };
 use super::name::{self, Target};
+use crate::files;
 
 pub use error::Error;
+pub(super) use online::catalog_of;
 
 /// Folder of documents that lack signatures, below the registry.
 pub const STAGING: &str = "staging";
@@ -115,6 +117,15 @@ pub struct NewTarget {
     pub bytes: Vec<u8>,
     /// for a component
     pub record: Option<RuleRecord>,
+}
+
+/// Who signs what.
+struct Authority {
+    root: Root,
+    /// the roles below the top role
+    roles: BTreeMap<String, RoleKeys>,
+    /// their keys
+    keys: BTreeMap<String, Key>,
 }
 
 /// A registry folder that is written to.
@@ -201,6 +212,32 @@ impl Repository {
         Self { into: Some(into.to_path_buf()), ..self.clone() }
     }
 
+    /// Waits until no other command changes the registry, and removes what killed ones left of files that they were
+    /// writing. The lock ends with what is given back, also when the process is killed.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn lock(&self) -> Result<std::fs::File, Error> {
+        // The folder itself is locked: everything in it is published.
+        let folder = std::fs::File::open(&self.folder)?;
+        match folder.lock() {
+            Err(error) if error.kind() != std::io::ErrorKind::Unsupported => return Err(error.into()),
+            _ => {}
+        }
+        files::sweep_unfinished(&self.folder, std::time::Duration::ZERO);
+        let mut folders: Vec<PathBuf> =
+            [layout::METADATA, layout::TARGETS, STAGING].iter().map(|name| self.folder.join(name)).collect();
+        while let Some(next) = folders.pop() {
+            files::sweep_unfinished(&next, std::time::Duration::ZERO);
+            for entry in std::fs::read_dir(&next).into_iter().flatten().filter_map(Result::ok) {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        Ok(folder)
+    }
+
     /// Where it lies.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -234,10 +271,29 @@ impl Repository {
         if let Some(keys) = root.roles.get(role) {
             return Ok((keys.clone(), root.keys));
         }
+        let authority = self.authority()?;
+        let (signers, keys) = self.signers_in(&authority, role)?;
+        Ok((signers.clone(), keys.clone()))
+    }
+
+    /// Who signs what, for asking about many roles.
+    fn authority(&self) -> Result<Authority, Error> {
         let delegations = self.targets()?.signed.delegations.unwrap_or_default();
-        let found = delegations.roles.iter().find(|delegated| delegated.name == role);
-        let found = found.ok_or_else(|| self.no_role(role_name(role)))?;
-        Ok((found.role_keys(), delegations.keys))
+        let roles = delegations.roles.iter().map(|role| (role.name.clone(), role.role_keys())).collect();
+        Ok(Authority { root: self.root()?.signed, roles, keys: delegations.keys })
+    }
+
+    /// As [`Repository::signers`].
+    fn signers_in<'a>(
+        &self,
+        authority: &'a Authority,
+        role: &str,
+    ) -> Result<(&'a RoleKeys, &'a BTreeMap<String, Key>), Error> {
+        if let Some(signers) = authority.root.roles.get(role) {
+            return Ok((signers, &authority.root.keys));
+        }
+        let found = authority.roles.get(role).ok_or_else(|| self.no_role(role_name(role)))?;
+        Ok((found, &authority.keys))
     }
 
     /// The names of the publishers, in the order in which they were added.
@@ -247,7 +303,27 @@ impl Repository {
     pub fn publishers(&self) -> Result<Vec<String>, Error> {
         let delegations = self.targets()?.signed.delegations.unwrap_or_default();
         let names = delegations.roles.into_iter().map(|role| role.name);
-        Ok(names.filter(|name| name != layout::REVIEWED).collect())
+        Ok(names.filter(|name| !layout::is_of_reviewers(name)).collect())
+    }
+
+    /// The roles below the root that list something: the top role, the reviewers' and the publishers'.
+    ///
+    /// # Errors
+    /// When the top role cannot be read.
+    pub fn listing_roles(&self) -> Result<Vec<String>, Error> {
+        let delegations = self.targets()?.signed.delegations.unwrap_or_default();
+        Ok(std::iter::once("targets".to_owned()).chain(delegations.roles.into_iter().map(|role| role.name)).collect())
+    }
+
+    /// The documents in which the reviewers countersign, as far as there are any.
+    fn review_roles(&self) -> Result<Vec<String>, Error> {
+        let mut roles = Vec::new();
+        for role in self.listing_roles()? {
+            if layout::reviewed_publisher(&role).is_some() && self.newest(&role)?.is_some() {
+                roles.push(role);
+            }
+        }
+        Ok(roles)
     }
 
     /// A publisher's newest document, pending or not; none when nothing was published.
@@ -346,24 +422,29 @@ impl Repository {
         self.put(publisher, document, signing)
     }
 
-    /// Countersigns files as a publisher's role lists them now. `signing` are keys of `reviewed`.
+    /// Countersigns files as their publishers' roles list them now. `signing` are keys of `reviewed`.
     ///
     /// # Errors
     /// When one of them is not listed.
     pub fn review(&self, targets: &[Target], signing: &[&SigningKey]) -> Result<(), Error> {
-        let mut document = self.next(layout::REVIEWED, self.lifetimes.reviewed)?;
-        let mut roles: BTreeMap<&str, BTreeMap<String, TargetFile>> = BTreeMap::new();
+        let mut documents: BTreeMap<&str, (BTreeMap<String, TargetFile>, Targets)> = BTreeMap::new();
         for target in targets {
             let publisher = target.rule.publisher();
-            if !roles.contains_key(publisher) {
-                roles.insert(publisher, self.role(publisher)?.map(|role| role.signed.targets).unwrap_or_default());
+            if !documents.contains_key(publisher) {
+                let listed = self.role(publisher)?.map(|role| role.signed.targets).unwrap_or_default();
+                let document = self.next(&layout::review_role(publisher), self.lifetimes.reviewed)?;
+                documents.insert(publisher, (listed, document));
             }
-            let listed = roles.get(publisher).and_then(|listed| listed.get(&target.to_string()).cloned());
+            let Some((listed, document)) = documents.get_mut(publisher) else { continue };
+            let listed = listed.get(&target.to_string()).cloned();
             let missing = || Error::NoTarget { target: target.to_string(), publisher: publisher.to_owned() };
             let file = TargetFile { custom: None, ..listed.ok_or_else(missing)? };
             document.targets.insert(target.to_string(), file);
         }
-        self.put(layout::REVIEWED, document, signing)
+        for (publisher, (_, document)) in documents {
+            self.put(&layout::review_role(publisher), document, signing)?;
+        }
+        Ok(())
     }
 
     /// Forbids a component for everybody, by the hash of its bytes. `signing` are keys of `reviewed`.
@@ -376,26 +457,57 @@ impl Repository {
         self.put(layout::REVIEWED, document, signing)
     }
 
-    /// A role's document once more with a later expiry and nothing else changed.
+    /// A role's document once more with a later expiry and nothing else changed; for `reviewed`, all that the
+    /// reviewers sign.
     ///
     /// # Errors
     /// When there is none.
     pub fn renew(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
-        let lifetime = match role {
-            "targets" => self.lifetimes.targets,
-            layout::REVIEWED => self.lifetimes.reviewed,
-            _ => self.lifetimes.publisher,
-        };
-        let document = self.next(role, lifetime)?;
-        self.put(role, document, signing)
+        let document = self.next(role, self.lifetime(role))?;
+        self.put(role, document, signing)?;
+        if role == layout::REVIEWED {
+            for role in self.review_roles()? {
+                self.renew(&role, signing)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Adds signatures to the newest document of the top role, of `reviewed` or of a publisher, while no
-    /// snapshot names it.
+    /// How long a document of a role below the root holds.
+    pub(super) fn lifetime(&self, role: &str) -> SignedDuration {
+        match role {
+            "targets" => self.lifetimes.targets,
+            role if layout::is_of_reviewers(role) => self.lifetimes.reviewed,
+            _ => self.lifetimes.publisher,
+        }
+    }
+
+    /// Adds signatures to the newest document of the top role, of the reviewers or of a publisher, while no
+    /// snapshot names it; for `reviewed`, to all that the reviewers sign and that waits. Gives the documents that
+    /// were signed: `acme 3`.
     ///
     /// # Errors
     /// When the role does not know a key, or the document is published.
-    pub fn sign_role(&self, role: &str, signing: &[&SigningKey]) -> Result<(), Error> {
+    pub fn sign_role(&self, role: &str, signing: &[&SigningKey]) -> Result<Vec<String>, Error> {
+        if role != layout::REVIEWED {
+            return Ok(vec![format!("{role} {}", self.sign_one(role, signing)?)]);
+        }
+        let mut signed = Vec::new();
+        for waiting in self.waiting()? {
+            let of = waiting.split(' ').next().unwrap_or_default();
+            if layout::is_of_reviewers(of) {
+                self.sign_one(of, signing)?;
+                signed.push(waiting);
+            }
+        }
+        if signed.is_empty() {
+            // Says that the newest one is published.
+            self.sign_one(role, signing)?;
+        }
+        Ok(signed)
+    }
+
+    fn sign_one(&self, role: &str, signing: &[&SigningKey]) -> Result<u64, Error> {
         let (version, published) = (self.newest(role)?, self.published(role)?);
         let version = version.ok_or_else(|| self.no_role(role_name(role)))?;
         if published == Some(version) {
@@ -404,14 +516,16 @@ impl Repository {
         let (mut envelope, _) = self.read::<Targets>(version, role)?;
         self.allowed(role, signing)?;
         self.sign_all(&mut envelope, signing)?;
-        self.write(&layout::metadata_path(version, role), &self.bytes(&envelope)?)
+        self.write(&layout::metadata_path(version, role), &self.bytes(&envelope)?)?;
+        Ok(version)
     }
 }
 
 /// How a role is called in a message.
 pub(super) fn role_name(role: &str) -> String {
     match role {
-        "root" | "targets" | "snapshot" | "timestamp" | layout::REVIEWED => format!("role `{role}`"),
+        "root" | "targets" | "snapshot" | "timestamp" => format!("role `{role}`"),
+        role if layout::is_of_reviewers(role) => format!("role `{role}`"),
         publisher => format!("publisher `{publisher}`"),
     }
 }

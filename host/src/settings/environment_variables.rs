@@ -27,6 +27,8 @@ pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// An active conda environment; like `VIRTUAL_ENV`, which wins.
 pub const CONDA_PREFIX: &str = "CONDA_PREFIX";
+/// A file with the certificates of authorities to believe when a registry is asked over `https://`.
+pub const SSL_CERT_FILE: &str = crate::registry::transport::AUTHORITIES;
 /// The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried.
 pub const CXX: &str = "CXX";
 /// No colours when set to anything but the empty string.
@@ -63,6 +65,10 @@ pub const ALL: &[Variable] = &[
     },
     Variable { name: VIRTUAL_ENV, about: "An active virtual environment; it is used when it has executorch" },
     Variable { name: CONDA_PREFIX, about: "An active conda environment; `VIRTUAL_ENV` wins" },
+    Variable {
+        name: SSL_CERT_FILE,
+        about: "A PEM file with the certificates of authorities to believe when a registry is asked over `https://`, instead of those that come with the tool",
+    },
     Variable {
         name: CXX,
         about: "The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Context;
-use crate::cli::signing::{KeyArguments, public_keys, registry};
+use crate::cli::signing::{KeyArguments, public_keys, registry_to_change};
 use crate::output::{Exit, Failure};
 
 /// Let a publisher publish below its name, or let it no more
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let public = public_keys(&arguments.public_keys)?;
     let keys = arguments.key.open(None, context)?;
     let signing: Vec<_> = keys.iter().collect();

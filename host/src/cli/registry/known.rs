@@ -94,6 +94,11 @@ pub(super) fn add(arguments: &Add, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
+/// A time as people read it: no parts of a second.
+fn to_seconds(time: jiff::Timestamp) -> String {
+    jiff::Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
 fn pin_of(name: &str, root: &[u8]) -> Result<Pin, Failure> {
     let chain = Chain::begin(name, root)?;
     Ok(Pin { version: chain.root_version(), sha256: chain.root_sha256() })
@@ -146,7 +151,7 @@ fn by_confirmation(name: &str, source: &Source) -> Result<(Pin, Vec<u8>), Failur
     let mut text = format!("The registry at {} shows this root:\n", source.place());
     // Writing to a string cannot fail.
     let _ = writeln!(text, "  sha256   {}", pin.sha256);
-    let _ = writeln!(text, "  expires  {}", chain.root_expires());
+    let _ = writeln!(text, "  expires  {}", to_seconds(chain.root_expires()));
     let _ = writeln!(text, "  signed by {} of these keys:", role.threshold);
     for key in &role.keys {
         let _ = writeln!(text, "    {}", fingerprint(key));
@@ -255,7 +260,7 @@ pub(super) fn list(arguments: &List, context: &Context) -> Result<Exit, Failure>
             root_version: known.root.version,
             root_sha256: known.root.sha256.clone(),
             default: default == known.name,
-            last_seen: seen.map(|time| time.to_string()),
+            last_seen: seen.map(to_seconds),
             trusted: trust.publishers.iter().filter(|one| one.registry == id).map(|one| one.name.clone()).collect(),
         });
     }
@@ -326,7 +331,9 @@ pub(super) fn sync(arguments: &Sync, context: &Context) -> Result<Exit, Failure>
                 let whole = publishers - broken;
                 context.printer.note(&format!(
                     "`{}` is at version {}, until {}: {whole} of {publishers} publishers, {bytes} bytes got",
-                    known.name, stamp.version, stamp.expires
+                    known.name,
+                    stamp.version,
+                    to_seconds(stamp.expires)
                 ));
             }
             Err(error) => failures.push(Failure::from(error)),

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::Context;
-use crate::cli::signing::{KeyArguments, registry};
+use crate::cli::signing::{KeyArguments, registry_to_change};
 use crate::output::{Exit, Failure};
+use crate::registry::key::fingerprint;
 use crate::report::figures::counted;
 
 /// Publish what waits, and renew the timestamp
@@ -27,12 +28,21 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let keys = arguments.key.open(None, context)?;
     // One key may sign both, or each its own.
     let of = |role: &str| -> Result<Vec<_>, Failure> {
         let (signers, _) = registry.signers(role)?;
-        Ok(keys.iter().filter(|key| signers.keyids.contains(&key.public().key_id())).collect())
+        let known: Vec<_> = keys.iter().filter(|key| signers.keyids.contains(&key.public().key_id())).collect();
+        match keys.first() {
+            Some(key) if known.is_empty() => {
+                let wanted: Vec<String> = signers.keyids.iter().map(|id| fingerprint(id)).collect();
+                let key = key.public().fingerprint();
+                Err(Failure::new(format!("The key {key} signs nothing for role `{role}`"))
+                    .hint(format!("Sign with the online key: {}", wanted.join(" or "))))
+            }
+            _ => Ok(known),
+        }
     };
     let resigned = registry.resign(&of("snapshot")?, &of("timestamp")?)?;
     let printer = &context.printer;

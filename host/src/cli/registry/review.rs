@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::Context;
 use crate::authoring::{self, Built, Outcome, Validation};
-use crate::cli::signing::{KeyArguments, load, registry};
+use crate::cli::signing::{KeyArguments, load, registry_to_change};
 use crate::output::{Exit, Failure, style, styled};
 use crate::registry::layout;
 use crate::registry::name::Reference;
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let wanted: Vec<Reference> = arguments.rules.iter().map(|rule| rule.parse()).collect::<Result<_, _>>()?;
     let matches = |candidate: &Candidate| {
         wanted.is_empty()
@@ -148,7 +148,7 @@ pub(super) struct Revoke {
 }
 
 pub(super) fn revoke(arguments: &Revoke, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let reference: Reference = arguments.rule.parse()?;
     let reason = &arguments.reason;
     if reason.is_empty() || crate::sandbox::printable(reason, 500) != *reason {

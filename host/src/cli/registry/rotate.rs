@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Context;
-use crate::cli::signing::{KeyArguments, public_keys, registry};
+use crate::cli::signing::{KeyArguments, public_keys, registry_to_change};
 use crate::output::{Exit, Failure};
 use crate::registry::ceremony::RootState;
 
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let role = arguments.role.as_str();
     let (mut public, threshold) = registry.public_keys(role)?;
     for start in &arguments.remove {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Context;
 use super::rotate::told;
-use crate::cli::signing::{KeyArguments, registry};
+use crate::cli::signing::{KeyArguments, registry_to_change};
 use crate::output::{Exit, Failure};
 
 /// Add a signature to a document that waits for one
@@ -12,7 +12,8 @@ use crate::output::{Exit, Failure};
 #[command(
     long_about = "Add a signature to a document that waits for one.\n\n\
         Where a role needs several keys, their holders sign one after the other; the folder travels by pull request \
-        or on a stick. A root that is complete counts at once, everything else with the next snapshot.",
+        or on a stick. `reviewed` means everything that reviewers sign. A root that is complete counts at once, \
+        everything else with the next snapshot.",
     after_help = "\
 Examples:
   delegate-doctor registry sign root --registry DIR --key root-2.pem
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let role = arguments.role.as_str();
     let keys = arguments.key.open(None, context)?;
     let signing: Vec<_> = keys.iter().collect();
@@ -38,12 +39,14 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         let state = registry.sign_root(&signing)?;
         return told(&state, context);
     }
-    registry.sign_role(role, &signing)?;
-    let document = registry.role(role)?;
-    let (signers, public) = registry.signers(role)?;
-    let found = document.map_or(Ok(0), |document| document.signers(&signers, &public));
-    let found = found.map_err(|error| Failure::new(error.to_string()))?;
-    context.printer.note(&format!("`{role}` has {found} of {} signatures", signers.threshold));
+    for signed in registry.sign_role(role, &signing)? {
+        let role = signed.split(' ').next().unwrap_or_default();
+        let document = registry.role(role)?;
+        let (signers, public) = registry.signers(role)?;
+        let found = document.map_or(Ok(0), |document| document.signers(&signers, &public));
+        let found = found.map_err(|error| Failure::new(error.to_string()))?;
+        context.printer.note(&format!("`{role}` has {found} of {} signatures", signers.threshold));
+    }
     context.printer.hint("Clients see it after `delegate-doctor registry resign`");
     Ok(Exit::Answered)
 }

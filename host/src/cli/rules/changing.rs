@@ -62,12 +62,27 @@ pub(super) struct AgreeArguments {
     /// Trust publishers who sign with this key, without asking: its fingerprint, or at least the first 8 digits
     #[arg(long, value_name = "KEY")]
     trust: Vec<String>,
+    /// Take rules from a registry that only the lockfile names, without asking: the SHA-256 of its root, or at least
+    /// the first 16 digits
+    #[arg(long, value_name = "SHA256")]
+    trust_registry: Vec<String>,
     /// Agree to rules that claim less about numbers than their versions before
     #[arg(long)]
     yes: bool,
     /// Also versions that their publisher took back
     #[arg(long)]
     pub(super) allow_yanked: bool,
+}
+
+impl AgreeArguments {
+    /// True when the user named a key of the publisher.
+    pub(super) fn names(&self, publisher: &Publisher) -> bool {
+        let digits = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_ascii_lowercase();
+        let named = |key: &String| {
+            self.trust.iter().map(|typed| digits(typed)).any(|typed| typed.len() >= 8 && key.starts_with(&typed))
+        };
+        publisher.keys.iter().any(named)
+    }
 }
 
 /// Which rules a command is about, and whom it may ask.
@@ -106,7 +121,7 @@ pub(super) fn change(
         let present = Present::read(scope)?;
         let mut wanted = present.wanted.clone();
         wish(registries, &present, &mut wanted)?;
-        let plan = install::plan(registries, present, wanted, moves)?;
+        let plan = plan_with_consent(agree, registries, present, wanted, moves)?;
         warn(context, registries);
         if dry_run {
             return Ok(plan);
@@ -126,6 +141,33 @@ pub(super) fn change(
         .hint("Wait until they are done, and run the command again"))
 }
 
+/// Makes a plan, and asks about registries that only the lockfile names.
+pub(super) fn plan_with_consent(
+    agree: &AgreeArguments,
+    registries: &mut Registries,
+    present: Present,
+    wanted: Wanted,
+    moves: &Moves,
+) -> Result<Plan, Failure> {
+    registries.agreed_roots.extend(agree.trust_registry.iter().cloned());
+    loop {
+        match install::plan(registries, present.clone(), wanted.clone(), moves) {
+            Err(error @ install::Error::NewRegistry { .. }) if can_ask() => {
+                let question = format!(
+                    "{}.\nCompare it with the one on the registry's page. Take rules from it? [y/N] ",
+                    harmless(&error.to_string())
+                );
+                let install::Error::NewRegistry { sha256, .. } = &error else { return Err(error.into()) };
+                if !ask(&question)?.eq_ignore_ascii_case("y") || registries.agreed_roots.contains(sha256) {
+                    return Err(error.into());
+                }
+                registries.agreed_roots.push(sha256.clone());
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
 /// Shows what the registries made the tool warn of, once.
 pub(super) fn warn(context: &Context, registries: &mut Registries) {
     for warning in registries.warnings.drain(..) {
@@ -141,12 +183,8 @@ fn agree_to_publisher(
     acquaintance: Acquaintance,
     plan: &Plan,
 ) -> Result<(), Failure> {
-    let digits = |text: &str| text.chars().filter(|c| *c != '-').collect::<String>().to_ascii_lowercase();
-    let named = |key: &String| {
-        agree.trust.iter().map(|typed| digits(typed)).any(|typed| typed.len() >= 8 && key.starts_with(&typed))
-    };
     let id = registries.registry(registry)?.pin().id();
-    if publisher.keys.iter().any(named) {
+    if agree.names(publisher) {
         return Ok(registries.trust_publisher(&id, publisher)?);
     }
     let prints: Vec<String> = publisher.keys.iter().map(|key| fingerprint(key)).collect();
@@ -249,6 +287,15 @@ pub(super) fn difference(plan: &Plan) -> String {
         // Writing to a string cannot fail.
         let _ = match &step.old {
             None => writeln!(text, "{} {} {}{from}{review}{pinned}", styled(style::GOOD, "+"), new.name, new.version),
+            Some(old) if old.registry != new.registry => {
+                let before = &old.registry;
+                let mark = styled(style::HEADING, "~");
+                writeln!(
+                    text,
+                    "{mark} {} {} from {before} → {} from {}{review}{pinned}",
+                    new.name, old.version, new.version, new.registry
+                )
+            }
             Some(old) if old.version == new.version => {
                 writeln!(text, "{} {} {}{from}{review}{pinned}", styled(style::HEADING, "~"), new.name, new.version)
             }

@@ -1,11 +1,13 @@
 //! `rules install`, `update`, `remove`, `pin`, `unpin`: what is wanted, and what follows from it.
 
 use super::Context;
-use super::changing::{AgreeArguments, PlaceArguments, ScopeArguments, change, difference, registries, warn};
+use super::changing::{
+    AgreeArguments, PlaceArguments, ScopeArguments, change, difference, plan_with_consent, registries, warn,
+};
 use crate::output::{Exit, Failure};
 use crate::registry::client::Policy;
 use crate::registry::install::{self, Error, Moves, Present, Registries, Scope};
-use crate::registry::name::{Reference, RuleName};
+use crate::registry::name::Reference;
 use crate::registry::trust::BUNDLED;
 use crate::registry::wanted::{Key, Wanted, Wish};
 
@@ -53,7 +55,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         change(context, &mut registries, &scope, &arguments.agree, &moves, false, &|registries, present, wanted| {
             begin(registries, &scope, present, wanted)?;
             for reference in &arguments.rules {
-                want(registries, &scope, wanted, reference, arguments.allow_unreviewed)?;
+                let policy = Policy { unreviewed: arguments.allow_unreviewed, yanked: arguments.agree.allow_yanked };
+                want(registries, &scope, wanted, reference, policy)?;
             }
             Ok(())
         })?;
@@ -88,7 +91,7 @@ fn want(
     scope: &Scope,
     wanted: &mut Wanted,
     reference: &Reference,
-    unreviewed: bool,
+    policy: Policy,
 ) -> Result<(), Failure> {
     let registry = reference.registry.clone().unwrap_or_else(|| registries.default_registry().to_owned());
     wanted.without.retain(|rule| *rule != reference.rule);
@@ -106,11 +109,10 @@ fn want(
         (None, Some(before)) => before.versions.clone(),
         (None, None) => {
             let name = key.registry.as_deref().unwrap_or(BUNDLED);
-            let policy = Policy { unreviewed, ..Policy::default() };
             compatible(&registries.view(name)?.choose(&key.rule, None, policy)?.version)
         }
     };
-    let unreviewed = unreviewed || before.is_some_and(|before| before.unreviewed);
+    let unreviewed = policy.unreviewed || before.is_some_and(|before| before.unreviewed);
     wanted.rules.retain(|other, _| other.rule != key.rule);
     wanted.rules.insert(key, Wish { versions, pin: None, unreviewed });
     Ok(())
@@ -126,8 +128,15 @@ fn locked(
     let lock = install::check_locked(scope, &present)?;
     let moves = Moves { yanked: arguments.agree.allow_yanked, ..Moves::default() };
     let wanted = present.wanted.clone();
-    let plan = install::plan(registries, present, wanted, &moves)?;
+    let plan = plan_with_consent(&arguments.agree, registries, present, wanted, &moves)?;
     warn(context, registries);
+    for (registry, publisher, _) in plan.strangers(registries)? {
+        if arguments.agree.names(&publisher) {
+            let id = registries.registry(&registry)?.pin().id();
+            registries.trust_publisher(&id, &publisher)?;
+        }
+    }
+    plan.check_keys(registries)?;
     if !plan.is_unchanged() {
         let why = format!("\n{}", difference(&plan).trim_end());
         return Err(Error::LockWouldChange { folder: scope.folder.clone(), why }.into());
@@ -139,7 +148,11 @@ fn locked(
         }
     }
     warn(context, registries);
-    context.printer.note(&format!("{} rules are installed exactly as locked {}", lock.rules.len(), scope.told()));
+    context.printer.note(&format!(
+        "{} installed exactly as locked {}",
+        if lock.rules.len() == 1 { "1 rule is".to_owned() } else { format!("{} rules are", lock.rules.len()) },
+        scope.told()
+    ));
     Ok(Exit::Answered)
 }
 
@@ -153,7 +166,7 @@ Examples:
 pub(super) struct Update {
     /// Only these rules
     #[arg(value_name = "RULE")]
-    rules: Vec<RuleName>,
+    rules: Vec<Reference>,
     /// Change nothing, show what would change
     #[arg(long)]
     dry_run: bool,
@@ -166,7 +179,7 @@ pub(super) struct Update {
 pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Failure> {
     let (scope, mut registries) = arguments.place.open(context)?;
     let moves = Moves {
-        update: arguments.rules.clone(),
+        update: arguments.rules.iter().map(|reference| reference.rule.clone()).collect(),
         update_all: arguments.rules.is_empty(),
         yanked: arguments.agree.allow_yanked,
     };
@@ -183,11 +196,25 @@ pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Fail
     Ok(Exit::Answered)
 }
 
-fn is_wanted(scope: &Scope, wanted: &Wanted, rule: &RuleName) -> Result<Key, Failure> {
-    match wanted.find(rule) {
-        Some((key, _)) => Ok(key.clone()),
-        None => Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into()),
+/// The wish that a user means, by its name alone or with its registry.
+fn is_wanted(scope: &Scope, wanted: &Wanted, typed: &Reference) -> Result<Key, Failure> {
+    named_alone(typed)?;
+    find(wanted, typed).ok_or_else(|| Error::NotThere { rule: typed.to_string(), place: scope.told() }.into())
+}
+
+fn find(wanted: &Wanted, typed: &Reference) -> Option<Key> {
+    let (key, _) = wanted.find(&typed.rule)?;
+    let registry = key.registry.as_deref().unwrap_or(BUNDLED);
+    typed.registry.as_ref().is_none_or(|typed| typed == registry).then(|| key.clone())
+}
+
+/// Refuses a version where only the rule counts.
+fn named_alone(typed: &Reference) -> Result<(), Failure> {
+    if typed.versions.is_some() {
+        return Err(Failure::new(format!("`{typed}` names a version, and only the rule counts here"))
+            .hint("Leave out what begins with `@`"));
     }
+    Ok(())
 }
 
 /// Remove rules
@@ -199,7 +226,7 @@ Examples:
 pub(super) struct Remove {
     /// What to remove
     #[arg(value_name = "RULE", required = true)]
-    rules: Vec<RuleName>,
+    rules: Vec<Reference>,
     #[command(flatten)]
     scope: ScopeArguments,
 }
@@ -211,15 +238,18 @@ pub(super) fn remove(arguments: &Remove, context: &Context) -> Result<Exit, Fail
     let plan =
         change(context, &mut registries, &scope, &agree, &Moves::default(), false, &|registries, present, wanted| {
             begin(registries, &scope, present, wanted)?;
-            for rule in &arguments.rules {
-                if let Some((key, _)) = wanted.find(rule) {
-                    let key = key.clone();
+            for typed in &arguments.rules {
+                named_alone(typed)?;
+                if let Some(key) = find(wanted, typed) {
                     wanted.rules.remove(&key);
                     continue;
                 }
-                let bundled = install::bundled_names(registries)?.into_values().any(|release| release.rule == *rule);
+                let rule = &typed.rule;
+                let of_tool = typed.registry.as_ref().is_none_or(|registry| registry == BUNDLED);
+                let mut names = install::bundled_names(registries)?.into_values();
+                let bundled = of_tool && names.any(|release| release.rule == *rule);
                 if scope.is_project || !bundled || wanted.without.contains(rule) {
-                    return Err(Error::NotThere { rule: rule.to_string(), place: scope.told() }.into());
+                    return Err(Error::NotThere { rule: typed.to_string(), place: scope.told() }.into());
                 }
                 wanted.without.push(rule.clone());
                 wanted.without.sort();
@@ -227,9 +257,9 @@ pub(super) fn remove(arguments: &Remove, context: &Context) -> Result<Exit, Fail
             Ok(())
         })?;
     let mut text = difference(&plan);
-    for rule in &arguments.rules {
-        if !plan.removed.iter().any(|removed| removed.name == *rule) {
-            text.push_str(&format!("- {rule}\n"));
+    for typed in &arguments.rules {
+        if !plan.removed.iter().any(|removed| removed.name == typed.rule) {
+            text.push_str(&format!("- {}\n", typed.rule));
         }
     }
     Exit::of_write(context.printer.data(&text))?;
@@ -261,7 +291,8 @@ pub(super) fn pin(arguments: &Pin, context: &Context) -> Result<Exit, Failure> {
         version.ok_or_else(|| Failure::new(format!("`{text}` is a range, and a rule is pinned to one version")))
     });
     let exact = exact.transpose()?;
-    set_pin(&scope, context, &mut registries, &typed.rule, &arguments.agree, &|present, wish| {
+    let rule = Reference { versions: None, ..typed.clone() };
+    set_pin(&scope, context, &mut registries, &rule, &arguments.agree, &|present, wish| {
         let installed = present.lock.as_ref().and_then(|lock| lock.rule(&typed.rule)).map(|rule| rule.version.clone());
         wish.pin = exact.clone().or(installed);
     })
@@ -275,7 +306,7 @@ Examples:
 pub(super) struct Unpin {
     /// The rule
     #[arg(value_name = "RULE")]
-    rule: RuleName,
+    rule: Reference,
     #[command(flatten)]
     scope: ScopeArguments,
 }
@@ -291,7 +322,7 @@ fn set_pin(
     scope: &Scope,
     context: &Context,
     registries: &mut Registries,
-    rule: &RuleName,
+    rule: &Reference,
     agree: &AgreeArguments,
     set: &dyn Fn(&Present, &mut Wish),
 ) -> Result<Exit, Failure> {

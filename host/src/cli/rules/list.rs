@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::changing::registries;
+use super::changing::{registries, warn};
 use super::inspect::class;
 use super::{Context, Format, sandbox};
 use crate::hint::Hint as _;
@@ -100,6 +100,7 @@ fn rules(context: &Context) -> Result<Vec<Row>, Failure> {
     let project = here.and_then(|here| install::Scope::of_project(&here));
     let mut registries = registries(context, true)?;
     let all = install::effective(&mut registries, project.as_ref(), false)?;
+    warn(context, &mut registries);
     let progress = context.printer.progress();
     // Only the first time takes long enough to be seen: then every rule is compiled.
     let step = context.printer.is_live().then(|| progress.step("Loading rules"));

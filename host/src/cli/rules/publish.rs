@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Context;
-use crate::cli::signing::{KeyArguments, load, registry};
+use crate::cli::signing::{KeyArguments, load, registry_to_change};
 use crate::output::{Exit, Failure};
 use crate::registry::metadata::Yanked;
 use crate::registry::name::{Reference, requirement};
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let temporary = tempfile::tempdir()
         .map_err(|error| Failure::with_cause("Failed to make a folder for the signed files", error))?;
     let signed = arguments.package.join("metadata").is_dir();
@@ -132,7 +132,7 @@ pub(super) struct Yank {
 pub(super) fn yank(arguments: &Yank, context: &Context) -> Result<Exit, Failure> {
     let reference: Reference = arguments.rule.parse()?;
     let version = exact(&arguments.rule)?;
-    let registry = registry(&arguments.registry)?;
+    let (registry, _lock) = registry_to_change(&arguments.registry)?;
     let keys = arguments.key.open(Some(reference.rule.publisher()), context)?;
     let temporary = tempfile::tempdir()
         .map_err(|error| Failure::with_cause("Failed to make a folder for the signed files", error))?;

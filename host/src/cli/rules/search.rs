@@ -8,6 +8,7 @@ use super::changing::{NetworkArguments, registries, warn};
 use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
+use crate::registry::catalog::Offer;
 use crate::registry::client::{Release, harmless};
 use crate::registry::install::Registries;
 use crate::registry::key::fingerprint;
@@ -65,18 +66,21 @@ struct Row {
 
 impl Row {
     fn of(registry: &str, release: &Release) -> Self {
-        let record = &release.record;
+        Self::offered(registry, &Offer::of(release.rule.clone(), release.version.clone(), &release.record))
+    }
+
+    fn offered(registry: &str, offer: &Offer) -> Self {
         let plain = |list: &[String]| list.iter().map(|text| harmless(text)).collect();
         Self {
             registry: registry.to_owned(),
-            name: release.rule.to_string(),
-            version: release.version.to_string(),
-            title: harmless(&record.title),
-            class: record.numerics.name(),
-            license: harmless(&record.license),
-            contract: record.contract.to_string(),
-            models: plain(&record.evidence.models),
-            devices: plain(&record.evidence.devices),
+            name: offer.name.to_string(),
+            version: offer.version.to_string(),
+            title: harmless(&offer.title),
+            class: offer.numerics.name(),
+            license: harmless(&offer.license),
+            contract: offer.contract.to_string(),
+            models: plain(&offer.evidence.models),
+            devices: plain(&offer.evidence.devices),
         }
     }
 
@@ -138,6 +142,9 @@ fn rows_of(
     context: &Context,
 ) -> Result<Vec<Row>, crate::registry::install::Error> {
     let view = registries.view(name)?;
+    if let Some(catalog) = view.catalog()? {
+        return Ok(catalog.rules.iter().map(|offer| Row::offered(name, offer)).collect());
+    }
     let mut rows: Vec<Row> = Vec::new();
     for publisher in view.publishers() {
         let releases = match view.of_publisher(&publisher.name) {

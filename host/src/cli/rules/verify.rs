@@ -8,9 +8,11 @@ use super::changing::{PlaceArguments, warn};
 use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
-use crate::registry::client::Policy;
+use crate::registry::client::{self, Policy};
 use crate::registry::install::{self, Error, Present};
 use crate::registry::lockfile;
+use crate::registry::trust::BUNDLED;
+use crate::registry::wanted::Wish;
 
 /// Show rules for which there is a newer version
 #[derive(Debug, clap::Args)]
@@ -49,24 +51,34 @@ struct Row {
 pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, Failure> {
     let (scope, mut registries) = arguments.place.open(context)?;
     let present = Present::read(&scope)?;
-    let mut rows = Vec::new();
-    for locked in present.lock.unwrap_or_default().rules {
+    let lock = present.lock.unwrap_or_default();
+    registries.recognise(&lock);
+    let (mut rows, mut failed) = (Vec::new(), false);
+    for locked in lock.rules {
         let wish = present.wanted.find(&locked.name).map(|(_, wish)| wish);
-        let policy = Policy { unreviewed: wish.is_some_and(|wish| wish.unreviewed), yanked: false };
-        let versions = wish.map(|wish| wish.versions.clone());
-        let view = registries.view(&locked.registry)?;
-        let newest = view.choose(&locked.name, None, policy)?.version;
-        let wanted =
-            view.choose(&locked.name, versions.as_ref(), policy).map_or(locked.version.clone(), |it| it.version);
-        if newest > locked.version {
-            rows.push(Row {
+        let mut cannot_be_told = false;
+        match newer(&mut registries, &locked, wish) {
+            Ok(Some((wanted, newest))) => rows.push(Row {
                 name: locked.name.to_string(),
-                registry: locked.registry,
+                registry: locked.registry.clone(),
                 installed: locked.version.to_string(),
                 wanted: wanted.to_string(),
                 newest: newest.to_string(),
                 pinned: locked.pinned,
-            });
+            }),
+            Ok(None) => {}
+            // One rule that cannot be told of hides none of the others.
+            Err(error) => {
+                cannot_be_told = !matches!(error, Error::Client(client::Error::NoVersion { .. }));
+                failed |= cannot_be_told;
+                context.printer.warning(&error.to_string());
+                if let Some(hint) = error.hint() {
+                    context.printer.hint(&hint);
+                }
+            }
+        }
+        if locked.registry != BUNDLED && !cannot_be_told {
+            registries.warn_when_yanked(&locked)?;
         }
     }
     warn(context, &mut registries);
@@ -75,8 +87,8 @@ pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, 
             context.printer.json(&Document { schema: "delegate-doctor/rules-outdated", version: 1, rules: rows })
         }
         Format::Text => {
-            if rows.is_empty() {
-                context.printer.note(&format!("Every rule {} is the newest", scope.told()));
+            if rows.is_empty() && !failed {
+                context.printer.note(&format!("No rule {} has a newer version", scope.told()));
             }
             let mut text = String::new();
             for row in &rows {
@@ -95,7 +107,21 @@ pub(super) fn outdated(arguments: &Outdated, context: &Context) -> Result<Exit, 
         }
     };
     Exit::of_write(written)?;
-    Ok(Exit::Answered)
+    Ok(if failed { Exit::Failed } else { Exit::Answered })
+}
+
+/// The newest version of a rule that its wish allows, and the newest of all, when there is a newer one.
+fn newer(
+    registries: &mut install::Registries,
+    locked: &lockfile::LockedRule,
+    wish: Option<&Wish>,
+) -> Result<Option<(semver::Version, semver::Version)>, Error> {
+    let policy = Policy { unreviewed: wish.is_some_and(|wish| wish.unreviewed), yanked: false };
+    let view = registries.view(&locked.registry)?;
+    let newest = view.choose(&locked.name, None, policy)?.version;
+    let wanted = view.choose(&locked.name, wish.map(|wish| &wish.versions), policy);
+    let wanted = wanted.map_or(locked.version.clone(), |release| release.version);
+    Ok((newest > locked.version).then_some((wanted, newest)))
 }
 
 /// Check installed rules again: bytes, signatures, revocations
@@ -123,6 +149,7 @@ pub(super) struct Verify {
 pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Failure> {
     let (scope, mut registries) = arguments.place.open(context)?;
     let lock = Present::read(&scope)?.lock.unwrap_or_default();
+    registries.recognise(&lock);
     let path = scope.folder.join(lockfile::FILE_NAME);
     let (mut text, mut bad) = (String::new(), 0);
     for locked in &lock.rules {
@@ -133,6 +160,7 @@ pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Fail
         };
         if told.is_ok() {
             match withdrawn(&mut registries, locked) {
+                Ok(None) if locked.registry != BUNDLED => registries.warn_when_yanked(locked)?,
                 Ok(None) => {}
                 Ok(Some(why)) => {
                     told = Err(Error::Withdrawn {

@@ -9,6 +9,7 @@ use super::{Error, Registry, harmless};
 use crate::files;
 use crate::registry::floor;
 use crate::registry::layout::{self, REVIEWED};
+use crate::registry::metadata::RuleRecord;
 use crate::registry::name::TargetKind;
 use crate::registry::store::{Record, Store};
 use crate::registry::verify::{Chain, Problem, Refused, Review, Signed, Subject};
@@ -18,8 +19,20 @@ pub(super) const REVOKED: &str = "revoked.json";
 /// File with what publishers took back for security, by publisher: hashes and reasons, as far as they are known.
 pub(super) const TAKEN_BACK: &str = "taken-back.json";
 
-/// What publishers took back for security.
+/// The same for what publishers took back for other reasons: it may be used, with a warning.
+pub(super) const YANKED: &str = "yanked.json";
+
+/// What publishers took back.
 type TakenBack = BTreeMap<String, BTreeMap<String, String>>;
+
+/// An installed component that was verified once more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// the component
+    pub bytes: Vec<u8>,
+    /// what its publisher signed about it
+    pub record: RuleRecord,
+}
 
 impl Registry {
     /// Checks again, at the time when it was installed, that a component was vouched for; gives its bytes. This
@@ -27,7 +40,7 @@ impl Registry {
     ///
     /// # Errors
     /// When a file is missing or damaged, or the pinned root does not vouch for the component.
-    pub fn replay(&self, store: &Store, record: &Record) -> Result<Vec<u8>, Error> {
+    pub fn replay(&self, store: &Store, record: &Record) -> Result<Replayed, Error> {
         let unproven =
             |why: String| Error::Unproven { rule: record.rule.to_string(), version: record.version.to_string(), why };
         let blob = |what: &str, sha256: &str| -> Result<Vec<u8>, Error> {
@@ -49,10 +62,10 @@ impl Registry {
         chain.snapshot(&blob("snapshot", &record.snapshot)?, at)?;
         chain.targets(&blob("list of publishers", &record.targets)?, at)?;
         chain.role(record.rule.publisher(), &blob("publisher's role", &record.role)?, at)?;
-        if let Some(reviewed) = &record.reviewed {
-            chain.role(REVIEWED, &blob("review", reviewed)?, at)?;
-        } else if chain.is_reviewed() {
-            return Err(unproven("its record lacks the maintainers' review".to_owned()));
+        for role in chain.review_roles(record.rule.publisher()) {
+            let sha256 = if role == REVIEWED { &record.reviewed } else { &record.review };
+            let sha256 = sha256.as_ref().ok_or_else(|| unproven("its record lacks the maintainers' review".to_owned()));
+            chain.role(&role, &blob("review", sha256?)?, at)?;
         }
         let target = record.rule.target(&record.version, TargetKind::Component);
         let signed = chain.signed(&record.rule)?.into_iter().find(|signed| signed.target == target);
@@ -78,7 +91,8 @@ impl Registry {
         }
         let bytes = blob("component", &record.sha256)?;
         chain.check_bytes(&signed, &bytes)?;
-        Ok(bytes)
+        let record = signed.record.ok_or_else(|| unproven("its publisher says nothing about it".to_owned()))?;
+        Ok(Replayed { bytes, record })
     }
 
     /// True when the maintainers revoked it, as far as was heard of it.
@@ -91,18 +105,32 @@ impl Registry {
         self.remembered(TAKEN_BACK)
     }
 
-    /// Notes what a publisher has taken back for security: hashes and reasons.
+    /// Why its publisher took a component back, when that is not for security: it may still be used.
+    ///
+    /// # Errors
+    /// When what is noted is damaged.
+    pub fn yanked(&self, publisher: &str, sha256: &str) -> Result<Option<String>, Error> {
+        let all: TakenBack = self.remembered(YANKED)?;
+        Ok(all.get(publisher).and_then(|hashes| hashes.get(sha256)).map(|why| harmless(why)))
+    }
+
+    /// Notes what a publisher has taken back, in the file for its kind: hashes and reasons.
     ///
     /// # Errors
     /// When what is noted of others is damaged, or it cannot be written.
-    pub(super) fn note_taken_back(&self, publisher: &str, now: BTreeMap<String, String>) -> Result<(), Error> {
+    pub(super) fn note_taken_back(
+        &self,
+        file: &str,
+        publisher: &str,
+        now: BTreeMap<String, String>,
+    ) -> Result<(), Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        let mut all = self.taken_back()?;
+        let mut all: TakenBack = self.remembered(file)?;
         if all.get(publisher).map_or(now.is_empty(), |known| *known == now) {
             return Ok(());
         }
         all.insert(publisher.to_owned(), now);
-        Ok(files::write_json(&memory.state.join(TAKEN_BACK), &all)?)
+        Ok(files::write_json(&memory.state.join(file), &all)?)
     }
 
     /// A file of what was heard of this registry; nothing was heard when there is none.

@@ -1,16 +1,18 @@
 //! A registry whose newest metadata was verified: who publishes what, which version to choose, its bytes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::replay::{REVOKED, check_review};
+use super::replay::{REVOKED, TAKEN_BACK, YANKED, check_review};
 use super::{Error, Registry, Verified, harmless, may_be_in_publication};
 use crate::files::{self, sha256_hex};
+use crate::registry::catalog::{Catalog, Offer};
 use crate::registry::layout::{self, REVIEWED};
 use crate::registry::metadata::{RuleRecord, Yanked};
-use crate::registry::name::{self, RuleName, TargetKind};
+use crate::registry::name::{self, RuleName, Target, TargetKind};
 use crate::registry::store::{Record, Store};
 use crate::registry::trust::Pin;
 use crate::registry::verify::{Chain, Problem, Publisher, Refused, Review, Signed, Stamp, Subject};
@@ -100,7 +102,7 @@ impl View {
         if self.chain.has_role(role) {
             return Ok(true);
         }
-        let Some(version) = self.chain.listed().get(role).copied() else { return Ok(false) };
+        let Some(version) = self.chain.listed_version(role) else { return Ok(false) };
         let (chain, now, registry) = (&mut self.chain, self.now, Arc::clone(&self.registry));
         let bytes = registry.immutable(role, version, layout::MOST_ROLE_BYTES, |bytes| chain.role(role, bytes, now))?;
         self.roles.push((role.to_owned(), bytes));
@@ -115,13 +117,38 @@ impl View {
         Ok(true)
     }
 
+    /// What the registry offers, for search and suggestions; none when it has no such document. Only publishers of
+    /// the registry are in it.
+    ///
+    /// # Errors
+    /// When it cannot be had or is not the one that the snapshot pins.
+    pub fn catalog(&self) -> Result<Option<Catalog>, Error> {
+        let Some(version) = self.chain.listed_version(layout::CATALOG) else { return Ok(None) };
+        let mut catalog = None;
+        self.registry.immutable(layout::CATALOG, version, layout::MOST_CATALOG_BYTES, |bytes| {
+            catalog = Some(self.chain.catalog(bytes)?);
+            Ok(())
+        })?;
+        let publishers = self.chain.publishers();
+        let mut catalog = catalog;
+        if let Some(catalog) = &mut catalog {
+            let known =
+                |offer: &Offer| publishers.binary_search_by(|known| known.name.as_str().cmp(offer.name.publisher()));
+            catalog.rules.retain(|offer| known(offer).is_ok());
+        }
+        Ok(catalog)
+    }
+
     /// Every version of a rule whose pages are consistent, oldest first.
     ///
     /// # Errors
     /// When a role cannot be verified, or nobody publishes under this name.
     pub fn releases(&mut self, rule: &RuleName) -> Result<Vec<Release>, Error> {
         self.chain.check_delegated(rule)?;
-        Ok(self.of_publisher(rule.publisher())?.into_iter().filter(|release| release.rule == *rule).collect())
+        if !self.take_publisher(rule.publisher())? {
+            return Ok(Vec::new());
+        }
+        Ok(releases_of(&self.chain.signed(rule)?))
     }
 
     /// Every version of every rule of a publisher, by name and version.
@@ -129,41 +156,31 @@ impl View {
     /// # Errors
     /// When a role cannot be verified.
     pub fn of_publisher(&mut self, publisher: &str) -> Result<Vec<Release>, Error> {
-        if !self.take(publisher)? {
+        if !self.take_publisher(publisher)? {
             return Ok(Vec::new());
         }
-        if self.chain.is_reviewed() && !self.take(REVIEWED)? {
-            return Err(self.chain.because(REVIEWED, Problem::NotListed).into());
+        Ok(releases_of(&self.chain.all_signed(publisher)?))
+    }
+
+    /// Verifies a publisher's role and what the maintainers say about it, and notes what was taken back; false when
+    /// nothing was ever published.
+    fn take_publisher(&mut self, publisher: &str) -> Result<bool, Error> {
+        if !self.take(publisher)? {
+            return Ok(false);
         }
-        let signed = self.chain.all_signed(publisher)?;
-        let find = |component: &Signed, kind| {
-            let target = component.target.rule.target(&component.target.version, kind);
-            signed.iter().find(|signed| signed.target == target).cloned()
-        };
-        let mut releases = Vec::new();
-        for component in signed.iter().filter(|signed| signed.target.kind == TargetKind::Component) {
-            // A version that is not whole does not exist: its publisher can hurt nobody else by it.
-            let Some(manifest) = find(component, TargetKind::Manifest) else { continue };
-            let Some(record) = component.record.clone() else { continue };
-            if contradiction(component, &manifest, &record).is_some() {
-                continue;
+        for role in self.chain.review_roles(publisher) {
+            if !self.take(&role)? {
+                return Err(self.chain.because(&role, Problem::NotListed).into());
             }
-            releases.push(Release {
-                rule: component.target.rule.clone(),
-                version: component.target.version.clone(),
-                evidence: find(component, TargetKind::Evidence),
-                component: component.clone(),
-                manifest,
-                record,
-            });
         }
-        releases.sort_by(|a, b| (&a.rule, &a.version).cmp(&(&b.rule, &b.version)));
-        let unsafe_ones = releases.iter().filter_map(|release| {
-            let yanked = release.yanked().filter(|yanked| yanked.security)?;
-            Some((release.component.sha256.clone(), yanked.reason.clone()))
-        });
-        self.registry.note_taken_back(publisher, unsafe_ones.collect())?;
-        Ok(releases)
+        let all = self.chain.taken_back(publisher);
+        let taken_back = |security: bool| {
+            let of_kind = all.iter().filter(|(_, yanked)| yanked.security == security);
+            of_kind.map(|(sha256, yanked)| (sha256.clone(), yanked.reason.clone())).collect()
+        };
+        self.registry.note_taken_back(TAKEN_BACK, publisher, taken_back(true))?;
+        self.registry.note_taken_back(YANKED, publisher, taken_back(false))?;
+        Ok(true)
     }
 
     /// The newest version that may be installed.
@@ -215,7 +232,8 @@ impl View {
             return Some((format!("was revoked by the maintainers ({})", harmless(why)), None));
         }
         if let Some(yanked) = release.yanked().filter(|_| !policy.yanked) {
-            return Some((format!("was taken back by its publisher ({})", harmless(&yanked.reason)), None));
+            let hint = "Wait for another version, or take it all the same with `--allow-yanked`";
+            return Some((format!("was taken back by its publisher ({})", harmless(&yanked.reason)), Some(hint)));
         }
         for signed in [&release.component, &release.manifest] {
             match signed.review {
@@ -232,15 +250,23 @@ impl View {
     }
 
     fn no_rule(&mut self, rule: &RuleName) -> Error {
-        let mut known = Vec::new();
-        for publisher in self.publishers() {
-            // Suggestions need no role that cannot be verified.
-            known
-                .extend(self.of_publisher(&publisher.name).unwrap_or_default().into_iter().map(|release| release.rule));
-        }
-        known.dedup();
+        let known = self.known_rules();
         let near = name::suggestions(rule, &known).into_iter().map(ToString::to_string).collect();
         Error::NoRule { registry: self.registry.name.clone(), rule: rule.clone(), near }
+    }
+
+    /// Names of rules for suggestions, from what can be verified.
+    fn known_rules(&mut self) -> Vec<RuleName> {
+        if let Ok(Some(catalog)) = self.catalog() {
+            return catalog.rules.into_iter().map(|offer| offer.name).collect();
+        }
+        let mut known = Vec::new();
+        for publisher in self.publishers() {
+            let releases = self.of_publisher(&publisher.name).unwrap_or_default();
+            known.extend(releases.into_iter().map(|release| release.rule));
+        }
+        known.dedup();
+        known
     }
 
     /// Checks that the registry is not older than a lockfile says it was.
@@ -259,7 +285,7 @@ impl View {
             return Err(older(format!("version {} of its root has another content", root.version)));
         }
         if let Some((role, version)) = role {
-            let listed = self.chain.listed().get(role).copied().unwrap_or_default();
+            let listed = self.chain.listed_version(role).unwrap_or_default();
             if listed < version {
                 return Err(older(format!("the role `{role}` has version {listed}, and the lockfile names {version}")));
             }
@@ -323,6 +349,7 @@ impl View {
             targets: store.put(&self.seen.targets)?,
             role: store.put(publisher)?,
             reviewed: role(REVIEWED).map(|bytes| store.put(bytes)).transpose()?,
+            review: role(&layout::review_role(release.rule.publisher())).map(|bytes| store.put(bytes)).transpose()?,
             unreviewed,
         };
         // What cannot be proven from the store is not installed.
@@ -344,4 +371,31 @@ fn contradiction(component: &Signed, manifest: &Signed, record: &RuleRecord) -> 
         return Some("its record names another manifest than the one that is signed for".to_owned());
     }
     None
+}
+
+/// The versions whose pages are consistent, by name and version.
+fn releases_of(signed: &[Signed]) -> Vec<Release> {
+    let by_target: BTreeMap<&Target, &Signed> = signed.iter().map(|signed| (&signed.target, signed)).collect();
+    let find = |component: &Signed, kind| {
+        by_target.get(&component.target.rule.target(&component.target.version, kind)).copied().cloned()
+    };
+    let mut releases = Vec::new();
+    for component in signed.iter().filter(|signed| signed.target.kind == TargetKind::Component) {
+        // A version that is not whole does not exist: its publisher can hurt nobody else by it.
+        let Some(manifest) = find(component, TargetKind::Manifest) else { continue };
+        let Some(record) = component.record.clone() else { continue };
+        if contradiction(component, &manifest, &record).is_some() {
+            continue;
+        }
+        releases.push(Release {
+            rule: component.target.rule.clone(),
+            version: component.target.version.clone(),
+            evidence: find(component, TargetKind::Evidence),
+            component: component.clone(),
+            manifest,
+            record,
+        });
+    }
+    releases.sort_by(|a, b| (&a.rule, &a.version).cmp(&(&b.rule, &b.version)));
+    releases
 }

@@ -69,6 +69,7 @@ impl Gate<'_> {
         if last != Some(layout::REVIEWED) {
             self.say(&new.path, "`reviewed` does not come last");
         }
+        self.reviewers(new, &delegations);
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for role in &delegations.roles {
@@ -76,9 +77,10 @@ impl Gate<'_> {
             if !seen.insert(&role.name) {
                 self.say(&new.path, format!("it has two roles `{}`", role.name));
             }
+            let name = if layout::is_of_reviewers(&role.name) { layout::REVIEWED } else { &role.name };
             for keyid in &role.keyids {
-                if let Some(owner) = owners.insert(keyid, &role.name).filter(|owner| *owner != role.name) {
-                    self.say(&new.path, format!("`{}` and `{owner}` have the same key", role.name));
+                if let Some(owner) = owners.insert(keyid, name).filter(|owner| *owner != name) {
+                    self.say(&new.path, format!("`{name}` and `{owner}` have the same key"));
                 }
             }
             self.delegation(new, role);
@@ -87,14 +89,45 @@ impl Gate<'_> {
         Ok(())
     }
 
+    /// Every publisher has a role in which its files are countersigned, by the keys of `reviewed`, and these come
+    /// after all publishers.
+    fn reviewers(&mut self, new: &New<'_>, delegations: &Delegations) {
+        let reviewed =
+            delegations.roles.iter().find(|role| role.name == layout::REVIEWED).map(DelegatedRole::role_keys);
+        let named = |name: &str| delegations.roles.iter().any(|role| role.name == name);
+        let mut after = false;
+        for role in &delegations.roles {
+            let Some(publisher) = layout::reviewed_publisher(&role.name) else {
+                let publisher = role.name != layout::REVIEWED;
+                if publisher && after {
+                    self.say(&new.path, format!("`{}` comes after the reviewers", printable(&role.name, 80)));
+                }
+                if publisher && !named(&layout::review_role(&role.name)) {
+                    self.say(&new.path, format!("nobody reviews `{}`", printable(&role.name, 80)));
+                }
+                continue;
+            };
+            after = true;
+            if reviewed.as_ref() != Some(&role.role_keys()) {
+                self.say(&new.path, format!("the keys of `{}` are not those of `reviewed`", role.name));
+            }
+            if !named(publisher) {
+                self.say(&new.path, format!("`{}` reviews nobody: `{publisher}` does not publish", role.name));
+            }
+        }
+    }
+
     /// The shape of a delegation follows from its name.
     fn delegation(&mut self, new: &New<'_>, role: &DelegatedRole) {
-        let reviewed = role.name == layout::REVIEWED;
+        let reviewed = layout::is_of_reviewers(&role.name);
         if !reviewed && let Err(error) = name::check_publisher(&role.name) {
             self.say(&new.path, error.to_string());
             return;
         }
-        let own = if reviewed { "*/*/*".to_owned() } else { format!("{}/*/*", role.name) };
+        let own = match layout::reviewed_publisher(&role.name) {
+            None if reviewed => "*/*/*".to_owned(),
+            publisher => format!("{}/*/*", publisher.unwrap_or(&role.name)),
+        };
         if role.paths != [own.clone()] || role.terminating == reviewed {
             let kind = if reviewed { "not " } else { "" };
             let what = format!("the delegation of `{}` is not `{own}`, {kind}terminating", role.name);
@@ -106,7 +139,7 @@ impl Gate<'_> {
         let find = |delegations: &Delegations, name: &str| {
             delegations.roles.iter().find(|role| role.name == name).map(|role| (role.keyids.clone(), role.threshold))
         };
-        for role in delegations.roles.iter().filter(|role| role.name != layout::REVIEWED) {
+        for role in delegations.roles.iter().filter(|role| layout::reviewed_publisher(&role.name).is_none()) {
             match find(old, &role.name) {
                 None => {
                     for known in old.roles.iter().filter(|known| name::confusable(&known.name, &role.name)) {
@@ -120,29 +153,45 @@ impl Gate<'_> {
                 Some(_) => {}
             }
         }
-        for gone in old.roles.iter().filter(|role| find(delegations, &role.name).is_none()) {
+        let publishers = old.roles.iter().filter(|role| !layout::is_of_reviewers(&role.name));
+        for gone in publishers.filter(|role| find(delegations, &role.name).is_none()) {
             self.verdict.does.push(format!("removes the publisher {}", gone.name));
         }
     }
 
-    /// `reviewed` repeats what publishers list, and revokes.
+    /// `reviewed` revokes; the review of a publisher repeats what that publisher lists.
     pub(super) fn reviewed(&mut self, new: &New<'_>, documents: &[New<'_>]) -> Result<(), writer::Error> {
         let Some(envelope) = self.document::<Targets>(new, layout::MOST_ROLE_BYTES)? else { return Ok(()) };
         if !self.signed(new, &envelope)? {
             return Ok(());
         }
         let document = envelope.signed;
+        let publisher = layout::reviewed_publisher(&new.role);
         self.expiry(&new.path, document.expires, MOST_DAYS);
         if document.delegations.is_some() {
-            self.say(&new.path, "`reviewed` may not let others review");
+            self.say(&new.path, format!("`{}` may not let others review", new.role));
         }
-        let old = self.base.role(layout::REVIEWED)?.map(|envelope| envelope.signed);
+        if publisher.is_none() && !document.targets.is_empty() {
+            self.say(&new.path, "it lists files, and `reviewed` only revokes");
+            return Ok(());
+        }
+        if publisher.is_some() && !document.revoked.is_empty() {
+            self.say(&new.path, "only `reviewed` revokes components");
+        }
+        let old = self.base.role(&new.role)?.map(|envelope| envelope.signed);
         let (old_targets, old_revoked) = old.map(|old| (old.targets, old.revoked)).unwrap_or_default();
         for (path, file) in document.targets.iter().filter(|(path, file)| old_targets.get(*path) != Some(file)) {
             let Ok(target) = path.parse::<Target>() else {
                 self.say(&new.path, format!("`{}` is no file of a rule", printable(path, 200)));
                 continue;
             };
+            if publisher != Some(target.rule.publisher()) {
+                self.say(
+                    &new.path,
+                    format!("it countersigns `{path}`, which is not below `{}/`", publisher.unwrap_or("")),
+                );
+                continue;
+            }
             let merged = self.merged(target.rule.publisher(), documents)?;
             let listed = merged.as_ref().and_then(|role| role.targets.get(path));
             if file.custom.is_some() || !listed.is_some_and(|listed| listed.is_same_file(file)) {

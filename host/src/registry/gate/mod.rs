@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! a publisher's change   N+1.acme.json and targets/acme/…, nothing else     publisher.rs
-//! the maintainers'       N+1 of root, targets, reviewed                      maintainers.rs
+//! the maintainers'       N+1 of root, targets, reviewed, reviewed.acme        maintainers.rs
 //! snapshot, timestamp    nobody's; the publishing job writes them
 //! ```
 
@@ -135,13 +135,16 @@ impl<'a> Gate<'a> {
                     Some((_, role)) if role == "snapshot" => {
                         self.say(&path, "only the publishing job writes a snapshot");
                     }
+                    Some((_, role)) if role == layout::CATALOG => {
+                        self.say(&path, "only the publishing job writes the catalogue");
+                    }
                     Some((version, role)) => documents.push(New { path, role, version, bytes }),
                     None => self.say(&path, "it is no metadata file: VERSION.ROLE.json is expected"),
                 },
                 Content::File(_) => {}
             }
         }
-        let is_publisher = |role: &str| !matches!(role, "root" | "targets" | layout::REVIEWED);
+        let is_publisher = |role: &str| !matches!(role, "root" | "targets") && !layout::is_of_reviewers(role);
         let publishers: BTreeSet<String> =
             documents.iter().map(|new| new.role.clone()).filter(|role| is_publisher(role)).collect();
         let maintained = documents.iter().any(|new| !is_publisher(&new.role));
@@ -166,7 +169,7 @@ impl<'a> Gate<'a> {
             match new.role.as_str() {
                 "root" => self.root(new)?,
                 "targets" => self.targets(new)?,
-                layout::REVIEWED => self.reviewed(new, &documents)?,
+                role if layout::is_of_reviewers(role) => self.reviewed(new, &documents)?,
                 _ => self.refused |= !self.publisher(new)?,
             }
         }
@@ -305,7 +308,7 @@ impl<'a> Gate<'a> {
 fn metadata_name(path: &str) -> Option<(u64, String)> {
     let (version, role) = path.strip_prefix("metadata/")?.strip_suffix(".json")?.split_once('.')?;
     let number: u64 = version.parse().ok()?;
-    let known = matches!(role, "root" | "targets" | "snapshot" | layout::REVIEWED);
+    let known = matches!(role, "root" | "targets" | "snapshot" | layout::CATALOG) || layout::is_of_reviewers(role);
     let plain = number.to_string() == version && (known || name::check_publisher(role).is_ok());
     plain.then(|| (number, role.to_owned()))
 }

@@ -62,6 +62,46 @@ pub enum Error {
         /// hash in the lock
         locked: String,
     },
+    /// what the lock says about a component is not what its publisher signed
+    #[error("{release} of the registry `{registry}` has {what} {found}, and the lockfile says {locked}")]
+    OtherThanLocked {
+        /// rule and version
+        release: String,
+        /// registry
+        registry: String,
+        /// which of it
+        what: &'static str,
+        /// as signed
+        found: String,
+        /// as locked
+        locked: String,
+    },
+    /// the lock names a registry that this user does not know
+    #[error(
+        "The lockfile takes rules from the registry `{name}` at `{place}`, which is new to you; its root {version} has the SHA-256 {sha256}"
+    )]
+    NewRegistry {
+        /// as the project calls it
+        name: String,
+        /// folder or URL
+        place: String,
+        /// of the root
+        version: u64,
+        /// of the root
+        sha256: String,
+    },
+    /// the keys of a publisher are not those of the lock
+    #[error("The publisher `{publisher}` of `{registry}` signs with other keys than those in the lockfile: {found}")]
+    OtherKeys {
+        /// publisher
+        publisher: String,
+        /// registry
+        registry: String,
+        /// fingerprints
+        found: String,
+        /// start of the first key's id
+        start: String,
+    },
     /// the lock names a version that does not exist
     #[error("The lockfile names `{rule}` {version}, and the registry `{registry}` has no such version")]
     NoLockedVersion {
@@ -126,6 +166,18 @@ impl Hint for Error {
             Self::Confused { name, .. } => Some(format!(
                 "Look at both with `delegate-doctor registry list` and in the lockfile. When the project is right, \
                  run `delegate-doctor registry remove {name}` and install again"
+            )),
+            Self::OtherThanLocked { .. } => Some(
+                "Somebody edited the lockfile: take it from version control again, or delete it and run \
+                 `delegate-doctor rules install`"
+                    .to_owned(),
+            ),
+            Self::NewRegistry { sha256, .. } => Some(format!(
+                "Compare the SHA-256 with the one on the registry's page, then say `--trust-registry {}`",
+                sha256.get(..16).unwrap_or(sha256)
+            )),
+            Self::OtherKeys { start, .. } => Some(format!(
+                "Compare the fingerprint with the one that the publisher shows, then say `--trust {start}`"
             )),
             Self::OtherBytes { .. } => {
                 Some("A published version never changes: trust neither until you know why they differ".to_owned())

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::{Error, Present, Registries, Scope, load};
-use crate::registry::client::{Policy, Release, harmless};
+use super::{Error, Present, Registries, Scope, check_signed, load};
+use crate::files;
+use crate::registry::client::{self, Policy, Release, harmless};
+use crate::registry::key::fingerprint;
 use crate::registry::lockfile::{self, Lock, LockedRegistry, LockedRole, LockedRoot, LockedRule};
 use crate::registry::name::RuleName;
 use crate::registry::trust::{Acquaintance, BUNDLED, Pin};
@@ -74,6 +76,7 @@ pub enum Applied {
 /// When a registry cannot be used, or a wish cannot be met.
 pub fn plan(registries: &mut Registries, base: Present, wanted: Wanted, moves: &Moves) -> Result<Plan, Error> {
     let old = base.lock.clone().unwrap_or_default();
+    registries.recognise(&old);
     let mut steps: Vec<Step> = Vec::new();
     for (key, wish) in &wanted.rules {
         let registry = key.registry.clone().unwrap_or_else(|| BUNDLED.to_owned());
@@ -105,14 +108,14 @@ fn locked_registry(registries: &Registries, name: &str, old: &Lock) -> Result<Lo
     let before = old.registry(name);
     let url = match before {
         Some(before) => before.url.clone(),
-        None => registries.trust.registry(name)?.place.clone(),
+        None => registries.known(name)?.place.clone(),
     };
     let root = match registries.views.get(name) {
         Some(view) => LockedRoot { version: view.chain().root_version(), sha256: view.chain().root_sha256() },
         None => match before {
             Some(before) => before.root.clone(),
             None => {
-                let pin = &registries.trust.registry(name)?.root;
+                let pin = &registries.known(name)?.root;
                 LockedRoot { version: pin.version, sha256: pin.sha256.clone() }
             }
         },
@@ -133,17 +136,7 @@ fn step(
     let may_move = moves.update_all || moves.update.contains(&key.rule);
     let fits = |locked: &&LockedRule| wanted.matches(&locked.version) && (locked.reviewed || wish.unreviewed);
     if let Some(locked) = locked.filter(fits).filter(|_| !may_move) {
-        let mut new = locked.clone();
-        new.pinned = wish.pin.is_some();
-        let mut step = Step {
-            key: key.clone(),
-            registry: registry.to_owned(),
-            old: Some(locked.clone()),
-            new,
-            release: None,
-            publisher: None,
-            unreviewed: wish.unreviewed,
-        };
+        let mut step = kept(key, wish, registry, locked);
         if !is_at_hand(registries, locked, old)? {
             let release = find_locked(registries, locked, old, wish, moves)?;
             step.publisher = Some(registries.view(registry)?.publisher(key.rule.publisher())?);
@@ -156,8 +149,16 @@ fn step(
     }
     let policy = Policy { unreviewed: wish.unreviewed, yanked: moves.yanked };
     let view = registries.view(registry)?;
-    let release =
-        view.choose(&key.rule, Some(&wanted).filter(|wanted| **wanted != semver::VersionReq::STAR), policy)?;
+    let chosen = view.choose(&key.rule, Some(&wanted).filter(|wanted| **wanted != semver::VersionReq::STAR), policy);
+    let release = match (chosen, locked.filter(fits)) {
+        // Where everything is updated, one rule that cannot move does not keep the others where they are.
+        (Err(error @ client::Error::NoVersion { .. }), Some(locked)) if !moves.update.contains(&key.rule) => {
+            registries.warnings.push(format!("`{}` stays at {}. {error}", locked.name, locked.version));
+            return Ok(kept(key, wish, registry, locked));
+        }
+        (chosen, _) => chosen?,
+    };
+    let view = registries.view(registry)?;
     let publisher = view.publisher(key.rule.publisher())?;
     let version = view.chain().listed().get(key.rule.publisher()).copied().unwrap_or_default();
     let is_reviewed = [&release.component, &release.manifest].iter().all(|signed| signed.review == Review::Reviewed)
@@ -192,13 +193,28 @@ fn step(
     })
 }
 
+/// A step that leaves a rule at its version.
+fn kept(key: &Key, wish: &Wish, registry: &str, locked: &LockedRule) -> Step {
+    let mut new = locked.clone();
+    new.pinned = wish.pin.is_some();
+    Step {
+        key: key.clone(),
+        registry: registry.to_owned(),
+        old: Some(locked.clone()),
+        new,
+        release: None,
+        publisher: None,
+        unreviewed: wish.unreviewed,
+    }
+}
+
 /// Checks that the user's registry is the one of the lock, and not older.
 fn check_lock(registries: &mut Registries, locked: &LockedRegistry, rule: Option<&LockedRule>) -> Result<(), Error> {
     if locked.id == BUNDLED {
         return Ok(());
     }
     registries.accept(locked)?;
-    let known = registries.trust.registry(&locked.id)?.clone();
+    let known = registries.known(&locked.id)?.clone();
     let confused = |why: String| Error::Confused { name: locked.id.clone(), why };
     let pin = Pin::from(&locked.root);
     if pin.version == known.root.version && pin.sha256 != known.root.sha256 {
@@ -219,7 +235,7 @@ fn is_at_hand(registries: &mut Registries, locked: &LockedRule, lock: &Lock) -> 
             releases.iter().any(|release| release.component.sha256 == locked.sha256)
         }));
     }
-    if registries.trust.registry(&locked.registry).is_err() {
+    if registries.known(&locked.registry).is_err() {
         return Ok(false);
     }
     Ok(load(registries, locked, Path::new(lockfile::FILE_NAME)).is_ok() && lock.registry(&locked.registry).is_some())
@@ -254,6 +270,7 @@ fn find_locked(
             locked: locked.sha256.clone(),
         });
     }
+    check_signed(locked, release.component.length, &release.record)?;
     let exact = semver::VersionReq::STAR;
     let wanted = if release.version.pre.is_empty() { Some(&exact) } else { None };
     if release.version.pre.is_empty()
@@ -301,6 +318,22 @@ impl Plan {
         Ok(strangers)
     }
 
+    /// Checks that publishers sign with the keys that the lock holds, or with keys that the user trusts.
+    ///
+    /// # Errors
+    /// When one signs with others.
+    pub fn check_keys(&self, registries: &mut Registries) -> Result<(), Error> {
+        match self.strangers(registries)?.into_iter().next() {
+            None => Ok(()),
+            Some((registry, publisher, _)) => {
+                let found: Vec<String> = publisher.keys.iter().map(|key| fingerprint(key)).collect();
+                let start = publisher.keys.first().map(|key| key.chars().take(16).collect()).unwrap_or_default();
+                let (publisher, found) = (publisher.name, found.join(", "));
+                Err(Error::OtherKeys { publisher, registry, found, start })
+            }
+        }
+    }
+
     /// Installs everything, then replaces wishes and lock.
     ///
     /// # Errors
@@ -319,6 +352,8 @@ impl Plan {
         }
         fs_err::create_dir_all(&scope.folder)?;
         store.sweep();
+        // Whoever writes here holds the lock, so these are of killed processes.
+        files::sweep_unfinished(&scope.folder, std::time::Duration::ZERO);
         self.wanted.write(&scope.folder)?;
         let text = self.lock.to_text()?;
         let before = self.base.lock.as_ref().map(Lock::to_text).transpose()?;

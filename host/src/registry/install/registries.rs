@@ -1,6 +1,6 @@
 //! The registries that a command uses, each asked once, and whom the user trusts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Error;
+use crate::files::{self, sha256_hex};
 use crate::registry::EmbeddedFiles;
 use crate::registry::client::{Manner, Places, Registry, View};
 use crate::registry::guard::Guard;
-use crate::registry::lockfile::LockedRegistry;
+use crate::registry::layout;
+use crate::registry::lockfile::{Lock, LockedRegistry, LockedRoot, LockedRule};
 use crate::registry::store::Store;
 use crate::registry::trust::{self, Acquaintance, BUNDLED, Known, Pin, Trust};
 use crate::registry::verify::Publisher;
@@ -26,9 +28,18 @@ pub struct Registries {
     clock: Timestamp,
     pub(super) embedded: EmbeddedFiles,
     pub(super) views: BTreeMap<String, View>,
+    /// registries that a lockfile calls otherwise than this user does
+    aliases: BTreeMap<String, Known>,
+    /// roots of registries that the user agrees to take from a lockfile: the start of their SHA-256
+    pub agreed_roots: Vec<String>,
+    /// registries that were taken from a lockfile just now
+    taken: BTreeSet<String>,
     /// what the user should know
     pub warnings: Vec<String>,
 }
+
+/// Least digits by which a root is agreed to.
+const LEAST_ROOT_DIGITS: usize = 16;
 
 impl Registries {
     /// The registries; none is asked yet.
@@ -43,7 +54,18 @@ impl Registries {
                 .try_for_each(owned)?;
         }
         let trust = places.read_trust()?;
-        Ok(Self { places, trust, manner, clock, embedded, views: BTreeMap::new(), warnings: Vec::new() })
+        Ok(Self {
+            places,
+            trust,
+            manner,
+            clock,
+            embedded,
+            views: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            agreed_roots: Vec::new(),
+            taken: BTreeSet::new(),
+            warnings: Vec::new(),
+        })
     }
 
     /// The store of rules.
@@ -69,7 +91,75 @@ impl Registries {
         if name == BUNDLED {
             return Ok(Registry::embedded(self.embedded)?);
         }
-        Ok(Registry::open(self.trust.registry(name)?, &self.places, self.manner)?)
+        Ok(Registry::open(self.known(name)?, &self.places, self.manner)?)
+    }
+
+    /// What is known of a registry, by the user's name for it or by that of a lockfile.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn known(&self, name: &str) -> Result<&Known, trust::Error> {
+        match self.aliases.get(name) {
+            Some(known) => Ok(known),
+            None => self.trust.registry(name),
+        }
+    }
+
+    /// Finds the registries of a lockfile that this user knows under other names: the same root is the same registry.
+    pub fn recognise(&mut self, lock: &Lock) {
+        for locked in &lock.registries {
+            if locked.id == BUNDLED || self.trust.registry(&locked.id).is_ok() {
+                continue;
+            }
+            let same = self.trust.registries.iter().find(|known| self.has_root(known, &locked.root)).cloned();
+            if let Some(known) = same {
+                self.aliases.insert(locked.id.clone(), Known { name: locked.id.clone(), ..known });
+            }
+        }
+    }
+
+    /// True when the root is the pinned one of a registry, or one that follows from it and was seen.
+    fn has_root(&self, known: &Known, root: &LockedRoot) -> bool {
+        let path = self.places.state.join(known.root.id()).join("roots").join(format!("{}.root.json", root.version));
+        known.root == Pin::from(root)
+            || files::read_regular(&path, layout::MOST_ROOT_BYTES).is_ok_and(|bytes| sha256_hex(&bytes) == root.sha256)
+    }
+
+    /// Says once that what was seen of a registry is gone, when it must have been there.
+    pub fn warn_when_forgotten(&mut self, registry: &Registry) {
+        let id = registry.pin().id();
+        let gone = registry.state().is_some_and(|state| !state.exists());
+        // Whoever trusts a publisher of it, or has a rule from it, has seen it.
+        let was_seen =
+            self.trust.publishers.iter().any(|publisher| publisher.registry == id) || self.store().has_records(&id);
+        if gone && was_seen && !self.taken.contains(registry.name()) {
+            self.warn(format!(
+                "What was seen of the registry `{}` before is gone from this machine: versions and revocations are \
+                 remembered from now on, and an old registry would be believed once",
+                registry.name()
+            ));
+        }
+    }
+
+    /// Says once that the publisher of an installed rule took it back, as far as it was heard of.
+    ///
+    /// # Errors
+    /// When what was heard is damaged.
+    pub fn warn_when_yanked(&mut self, locked: &LockedRule) -> Result<(), Error> {
+        if let Some(why) = self.registry(&locked.registry)?.yanked(locked.name.publisher(), &locked.sha256)? {
+            self.warn(format!(
+                "`{}` {} is installed, and its publisher took it back ({why}); `delegate-doctor rules update` takes \
+                 another version when there is one",
+                locked.name, locked.version
+            ));
+        }
+        Ok(())
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     /// The newest metadata of a registry.
@@ -78,7 +168,9 @@ impl Registries {
     /// When it is not believed or cannot be had.
     pub fn view(&mut self, name: &str) -> Result<&mut View, Error> {
         if !self.views.contains_key(name) {
-            let view = Arc::new(self.registry(name)?).refresh(self.clock)?;
+            let registry = self.registry(name)?;
+            self.warn_when_forgotten(&registry);
+            let view = Arc::new(registry).refresh(self.clock)?;
             if view.clock_is_behind() {
                 self.warnings.push(format!(
                     "The clock of this machine is behind: the registry `{name}` was seen later than that. Expiry is \
@@ -91,22 +183,34 @@ impl Registries {
         Ok(self.views.get_mut(name).ok_or_else(missing)?)
     }
 
-    /// Makes a registry of the lock known to this user, when no registry has its name; it is pinned to the root
-    /// that the lock names.
+    /// Makes a registry of the lock known to this user, when no registry has its name and the user agreed to its
+    /// root; it is pinned to that.
     ///
     /// # Errors
-    /// When its name means another registry here.
+    /// When the user did not agree to it.
     pub fn accept(&mut self, locked: &LockedRegistry) -> Result<(), Error> {
         if locked.id == BUNDLED {
             return Ok(());
         }
-        if self.trust.registry(&locked.id).is_ok() {
+        if self.known(&locked.id).is_ok() {
             return Ok(());
+        }
+        let agreed = |digits: &String| {
+            digits.len() >= LEAST_ROOT_DIGITS && locked.root.sha256.starts_with(&digits.to_ascii_lowercase())
+        };
+        if !self.agreed_roots.iter().any(agreed) {
+            return Err(Error::NewRegistry {
+                name: locked.id.clone(),
+                place: locked.url.clone(),
+                version: locked.root.version,
+                sha256: locked.root.sha256.clone(),
+            });
         }
         let known = Known { name: locked.id.clone(), place: locked.url.clone(), root: Pin::from(&locked.root) };
         known.place()?;
         edit_trust(&self.places, |trust| trust.add(known.clone()))?;
         self.trust.add(known)?;
+        self.taken.insert(locked.id.clone());
         self.warnings.push(format!(
             "The registry `{}` at {} is now known; the lockfile names it with the root {}",
             locked.id, locked.url, locked.root.sha256

@@ -186,3 +186,55 @@ fn a_redirect_stays_on_its_host() {
         assert_eq!(same_host(from, other), None, "{other}");
     }
 }
+
+#[test]
+fn a_packed_answer_is_unpacked_and_limited_in_both_forms() {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    let packed = |bytes: &[u8]| {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+        packer.write_all(bytes).expect("packed");
+        packer.finish().expect("packed")
+    };
+    let url = host(move |path, stream| {
+        let (encoding, body) = match path {
+            "/good" => ("gzip", packed(&[b'x'; 900])),
+            "/bomb" => ("gzip", packed(&vec![0; 5 << 20])),
+            "/long" => ("gzip", [packed(b"x"), vec![0; 200_000]].concat()),
+            "/torn" => ("gzip", packed(&[b'x'; 900])[..20].to_vec()),
+            "/plain" => ("gzip", b"not packed".to_vec()),
+            _ => ("br", b"x".to_vec()),
+        };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(&[head.into_bytes(), body].concat());
+    });
+    let source = Source::open(&Place::Url(url.clone()), false, Patience::default());
+    assert_eq!(source.get("good", 1000).expect("good"), Some(vec![b'x'; 900]));
+    assert!(source.fetched() < 100, "what came over the wire counts: {}", source.fetched());
+    assert!(matches!(ask(&url, "long"), Ok(Some(bytes)) if bytes == b"x"), "what follows is not looked at");
+    let said = |path: &str| ask(&url, path).expect_err(path).to_string().replace(&url, "U");
+    assert_eq!(said("bomb"), "`bomb` of the registry at `U` has more than the 1000 bytes that are allowed");
+    for broken in ["torn", "plain"] {
+        assert!(said(broken).starts_with(&format!("Failed to get `{broken}` from `U`: ")), "{}", said(broken));
+    }
+    assert_eq!(said("other"), "Failed to get `other` from `U`: the answer is packed in a way that was not asked for");
+}
+
+#[test]
+fn what_a_host_forbids_is_not_called_missing() {
+    let url = host(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    });
+    let error = ask(&url, "metadata/timestamp.json").expect_err("forbidden");
+    assert_eq!(error.to_string(), format!("`{url}` forbids to get `metadata/timestamp.json`"));
+}
+
+#[test]
+fn a_blank_in_a_file_url_may_be_escaped() {
+    let parse = |text: &str| Place::parse(text, Path::new("/base"));
+    assert_eq!(parse("file:///my%20rules/a%C3%A4").expect("file"), Place::Folder("/my rules/aä".into()));
+    for bad in ["file:///a%2", "file:///a%zz"] {
+        assert!(parse(bad).expect_err(bad).to_string().contains("an escape in it is none"), "{bad}");
+    }
+}

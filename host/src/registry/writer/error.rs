@@ -86,6 +86,9 @@ pub enum Error {
         /// the role
         role: String,
     },
+    /// the keys of a role follow from those of another one
+    #[error("`{0}` has the keys of `reviewed`, and no others")]
+    KeysOfReviewed(String),
     /// a key that would sign for two
     #[error("`{}` and `{}` would have the same key {fingerprint}", roles.0, roles.1)]
     SharedKey {
@@ -126,6 +129,13 @@ impl Hint for Error {
             Self::NoRegistry(_) => "Make one with `delegate-doctor registry init`".to_owned(),
             Self::Published(_) => "Raise the version of the rule: a version has the same bytes for ever".to_owned(),
             Self::Confusable { .. } => "Choose a name that nobody mistakes for another one".to_owned(),
+            Self::KeysOfReviewed(_) => {
+                "`delegate-doctor registry rotate reviewed` changes the keys of all that reviewers sign".to_owned()
+            }
+            Self::ForeignKey { .. } => {
+                "Name the key that the role knows with `--key`; `delegate-doctor registry rotate` changes which"
+                    .to_owned()
+            }
             Self::SharedKey { .. } => "Ask for a key of its own: `delegate-doctor rules key new`".to_owned(),
             _ => return None,
         })

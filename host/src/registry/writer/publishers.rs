@@ -31,8 +31,6 @@ impl Repository {
         }
         self.edit_targets(signing, |delegations| {
             let bound = role_keys(&role_name(publisher), keys, threshold, &mut delegations.keys)?;
-            // `reviewed` stays last: a client that does not know it never asks it.
-            let at = delegations.roles.iter().position(|role| role.name == layout::REVIEWED);
             let role = DelegatedRole {
                 keyids: bound.keyids,
                 name: publisher.to_owned(),
@@ -40,15 +38,29 @@ impl Repository {
                 terminating: true,
                 threshold: bound.threshold,
             };
-            delegations.roles.insert(at.unwrap_or(delegations.roles.len()), role);
+            // The reviewers come after the publishers: a client that does not know them never asks them.
+            let after = |is: fn(&str) -> bool| delegations.roles.iter().position(|role| is(&role.name));
+            let (first, last) = (after(layout::is_of_reviewers), after(|name| name == layout::REVIEWED));
+            if let Some(last) = last
+                && let Some(reviewers) = delegations.roles.get(last)
+            {
+                let review = DelegatedRole {
+                    name: layout::review_role(publisher),
+                    paths: role.paths.clone(),
+                    ..reviewers.clone()
+                };
+                delegations.roles.insert(last, review);
+            }
+            delegations.roles.insert(first.unwrap_or(delegations.roles.len()), role);
             Ok(())
         })
     }
 
-    /// Gives a publisher, or `reviewed`, other keys. `signing` are keys of the top role.
+    /// Gives a publisher, or the reviewers, other keys. `signing` are keys of the top role. What the reviewers
+    /// countersigned has the keys of `reviewed`, and no others.
     ///
     /// # Errors
-    /// When there is no such role.
+    /// When there is no such role, or it is the one in which a publisher's files are countersigned.
     pub fn replace_keys(
         &self,
         role: &str,
@@ -56,12 +68,20 @@ impl Repository {
         threshold: u32,
         signing: &[&SigningKey],
     ) -> Result<(), Error> {
+        if layout::reviewed_publisher(role).is_some() {
+            return Err(Error::KeysOfReviewed(role.to_owned()));
+        }
         let missing = self.no_role(role_name(role));
         self.edit_targets(signing, |delegations| {
             let bound = role_keys(&role_name(role), keys, threshold, &mut delegations.keys)?;
-            let found = delegations.roles.iter_mut().find(|delegated| delegated.name == role).ok_or(missing)?;
-            (found.keyids, found.threshold) = (bound.keyids, bound.threshold);
-            Ok(())
+            let mut missing = Some(missing);
+            for found in &mut delegations.roles {
+                if found.name == role || (role == layout::REVIEWED && layout::is_of_reviewers(&found.name)) {
+                    (found.keyids, found.threshold) = (bound.keyids.clone(), bound.threshold);
+                    missing = None;
+                }
+            }
+            missing.map_or(Ok(()), Err)
         })
     }
 
@@ -75,7 +95,8 @@ impl Repository {
         let missing = self.no_role(role_name(publisher));
         self.edit_targets(signing, |delegations| {
             let before = delegations.roles.len();
-            delegations.roles.retain(|role| role.name != publisher);
+            let review = layout::review_role(publisher);
+            delegations.roles.retain(|role| role.name != publisher && role.name != review);
             if delegations.roles.len() == before { Err(missing) } else { Ok(()) }
         })
     }
@@ -90,9 +111,11 @@ impl Repository {
         edit(&mut delegations)?;
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         for role in &delegations.roles {
+            // The reviewers have the same keys everywhere.
+            let name = if layout::is_of_reviewers(&role.name) { layout::REVIEWED } else { &role.name };
             for id in &role.keyids {
-                if let Some(owner) = owners.insert(id, &role.name).filter(|owner| *owner != role.name) {
-                    let (fingerprint, new) = (key::fingerprint(id), role.name.clone());
+                if let Some(owner) = owners.insert(id, name).filter(|owner| *owner != name) {
+                    let (fingerprint, new) = (key::fingerprint(id), name.to_owned());
                     return Err(Error::SharedKey { fingerprint, roles: (owner.to_owned(), new) });
                 }
             }

@@ -28,7 +28,13 @@ fn hostile_documents_of_maintainers_are_told_what_is_wrong() {
         document["delegations"]["keys"][id(seed)] = public(seed);
         let role =
             json!({ "keyids": [id(seed)], "name": name, "paths": paths, "terminating": terminating, "threshold": 1 });
-        document["delegations"]["roles"].as_array_mut().expect("roles").insert(0, role);
+        let review = json!({
+            "keyids": [id(REVIEWER)], "name": format!("reviewed.{name}"), "paths": [format!("{name}/*/*")],
+            "terminating": false, "threshold": 1
+        });
+        let roles = document["delegations"]["roles"].as_array_mut().expect("roles");
+        roles.insert(0, role);
+        roles.insert(roles.len() - 1, review);
     };
     let cases: Vec<(&str, Files, Vec<&str>)> = vec![
         ("honest", maintained(&base, "targets", &[TOP], |d| add(d, "zeta", 30, json!(["zeta/*/*"]), true)), vec![]),
@@ -69,7 +75,11 @@ fn hostile_documents_of_maintainers_are_told_what_is_wrong() {
             maintained(&base, "targets", &[TOP], |d| {
                 d["delegations"]["roles"].as_array_mut().expect("roles").pop();
             }),
-            vec!["`metadata/3.targets.json`: `reviewed` does not come last"],
+            vec![
+                "`metadata/3.targets.json`: `reviewed` does not come last",
+                "`metadata/3.targets.json`: the keys of `reviewed.acme` are not those of `reviewed`",
+                "`metadata/3.targets.json`: the keys of `reviewed.bolt` are not those of `reviewed`",
+            ],
         ),
         (
             "a key under a name of its own",
@@ -91,17 +101,79 @@ fn hostile_documents_of_maintainers_are_told_what_is_wrong() {
         ),
         (
             "a review of bytes that nobody published",
-            maintained(&base, "reviewed", &[REVIEWER], |d| {
+            maintained(&base, "reviewed.acme", &[REVIEWER], |d| {
                 d["targets"]["acme/softmax-layout/1.0.0.wasm"]["hashes"]["sha256"] = json!("ab".repeat(32));
             }),
             vec![
-                "`metadata/3.reviewed.json`: it countersigns `acme/softmax-layout/1.0.0.wasm`, and the publisher lists no such bytes",
+                "`metadata/2.reviewed.acme.json`: it countersigns `acme/softmax-layout/1.0.0.wasm`, and the publisher lists no such bytes",
             ],
         ),
         (
             "a review by a publisher",
             maintained(&base, "reviewed", &[ACME], |_| {}),
-            vec!["`metadata/3.reviewed.json`: it has 0 of 1 signatures by the merged keys of `reviewed`"],
+            vec!["`metadata/2.reviewed.json`: it has 0 of 1 signatures by the merged keys of `reviewed`"],
+        ),
+        (
+            "a review by a publisher of its own files",
+            maintained(&base, "reviewed.acme", &[ACME], |_| {}),
+            vec!["`metadata/2.reviewed.acme.json`: it has 0 of 1 signatures by the merged keys of `reviewed.acme`"],
+        ),
+        (
+            "a review of another publisher's files",
+            maintained(&base, "reviewed.acme", &[REVIEWER], |d| {
+                d["targets"]["bolt/fix/1.0.0.wasm"] = json!({ "hashes": { "sha256": "ab".repeat(32) }, "length": 1 });
+            }),
+            vec!["`metadata/2.reviewed.acme.json`: it countersigns `bolt/fix/1.0.0.wasm`, which is not below `acme/`"],
+        ),
+        (
+            "files where only revocations are",
+            maintained(&base, "reviewed", &[REVIEWER], |d| {
+                d["targets"]["acme/softmax-layout/1.0.0.wasm"] =
+                    json!({ "hashes": { "sha256": "ab".repeat(32) }, "length": 1 });
+            }),
+            vec!["`metadata/2.reviewed.json`: it lists files, and `reviewed` only revokes"],
+        ),
+        (
+            "a revocation where it is seen by few",
+            maintained(&base, "reviewed.acme", &[REVIEWER], |d| {
+                d["x-dd-revoked"] = json!({ "ab".repeat(32): "why" });
+            }),
+            vec!["`metadata/2.reviewed.acme.json`: only `reviewed` revokes components"],
+        ),
+        (
+            "a publisher that reviews itself",
+            maintained(&base, "targets", &[TOP], |d| {
+                let roles = d["delegations"]["roles"].as_array_mut().expect("roles");
+                let review = roles.iter_mut().find(|role| role["name"] == "reviewed.acme").expect("review");
+                review["keyids"] = json!([id(ACME)]);
+            }),
+            vec![
+                "`metadata/3.targets.json`: the keys of `reviewed.acme` are not those of `reviewed`",
+                "`metadata/3.targets.json`: `reviewed` and `acme` have the same key",
+            ],
+        ),
+        (
+            "a publisher that nobody reviews, and a review of nobody",
+            maintained(&base, "targets", &[TOP], |d| {
+                let roles = d["delegations"]["roles"].as_array_mut().expect("roles");
+                let review = roles.iter_mut().find(|role| role["name"] == "reviewed.acme").expect("review");
+                review["name"] = json!("reviewed.zeta");
+                review["paths"] = json!(["zeta/*/*"]);
+            }),
+            vec![
+                "`metadata/3.targets.json`: nobody reviews `acme`",
+                "`metadata/3.targets.json`: `reviewed.zeta` reviews nobody: `zeta` does not publish",
+            ],
+        ),
+        (
+            "a review that comes before the publishers",
+            maintained(&base, "targets", &[TOP], |d| {
+                let roles = d["delegations"]["roles"].as_array_mut().expect("roles");
+                let at = roles.iter().position(|role| role["name"] == "reviewed.acme").expect("review");
+                let review = roles.remove(at);
+                roles.insert(1, review);
+            }),
+            vec!["`metadata/3.targets.json`: `bolt` comes after the reviewers"],
         ),
         (
             "one key of two for a new root",
@@ -145,6 +217,6 @@ fn a_revocation_is_never_withdrawn() {
     let files = maintained(&base, "reviewed", &[REVIEWER], |document| {
         document.as_object_mut().expect("document").remove("x-dd-revoked");
     });
-    let expected = format!("`metadata/4.reviewed.json`: {sha256} was revoked, and a revocation is never withdrawn");
+    let expected = format!("`metadata/3.reviewed.json`: {sha256} was revoked, and a revocation is never withdrawn");
     assert_eq!(findings(&base, &files), [expected]);
 }
