@@ -449,7 +449,7 @@ impl<R: Read> Read for Metered<R> {
 /// A body as it was sent, or unpacked while it arrives.
 enum Body<R: Read> {
     Plain(Metered<R>),
-    Gzip(GzDecoder<Metered<R>>),
+    Gzip(Box<GzDecoder<Metered<R>>>),
 }
 
 impl<R: Read> Body<R> {
@@ -510,7 +510,7 @@ fn download(agent: &ureq::Agent, base: &str, path: &str, most: u64, patience: Pa
     let metered = Metered { reader: body.as_reader(), sent: 0, most: most.saturating_add(PACKING) };
     let mut reader = match encoding.as_deref() {
         None | Some(b"" | b"identity") => Body::Plain(metered),
-        Some(b"gzip" | b"x-gzip") => Body::Gzip(GzDecoder::new(metered)),
+        Some(b"gzip" | b"x-gzip") => Body::Gzip(Box::new(GzDecoder::new(metered))),
         Some(_) => return Err(network("the answer is packed in a way that was not asked for".to_owned())),
     };
     let mut bytes = Vec::new();

@@ -219,7 +219,7 @@ impl Repository {
     /// Whatever the file system says.
     pub fn lock(&self) -> Result<std::fs::File, Error> {
         // The folder itself is locked: everything in it is published.
-        let folder = std::fs::File::open(&self.folder)?;
+        let folder = fs::File::open(&self.folder)?.into_file();
         match folder.lock() {
             Err(error) if error.kind() != std::io::ErrorKind::Unsupported => return Err(error.into()),
             _ => {}
