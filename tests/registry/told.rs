@@ -85,7 +85,7 @@ fn one_rule_that_cannot_move_keeps_no_other_where_it_is() {
 
 #[test]
 fn a_version_that_was_taken_back_is_installed_by_who_insists() {
-    let (world, sandbox) = installed();
+    let (world, _sandbox) = installed();
     world.yank("acme/fix-boot", "1.0.0", true);
     let other = Sandbox::new();
     add(&world, &other, NAME).good();
