@@ -5,6 +5,8 @@
 mod adb_daemon;
 #[path = "targets/bench.rs"]
 mod bench;
+#[path = "targets/faults.rs"]
+mod faults;
 #[path = "targets/ssh_server.rs"]
 mod ssh_server;
 #[path = "targets/stand_in.rs"]
@@ -83,4 +85,12 @@ fn a_repair_is_decided_on_a_board_through_a_real_server() {
     assert_eq!(gate(report, Gate::BackendFidelity), GateStatus::Pass, "{}", run.stderr);
     assert_ne!(gate(report, Gate::Benchmark), GateStatus::NotRun, "{}", run.stderr);
     assert_eq!(fs_err::read_dir(device.storage()).expect("folder").count(), 1);
+    server.forget_keys();
+    let run = optimize(&model("softmax_over_channels"), "ssh:board", |command| {
+        command
+            .env("DELEGATE_DOCTOR_SSH_CONFIG", server.client_configuration())
+            .env("DELEGATE_DOCTOR_DEVICE_FOLDER", device.storage());
+    });
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("(UNAUTHORIZED)") && run.stderr.contains("ssh-copy-id board"), "{}", run.stderr);
 }

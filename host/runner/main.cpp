@@ -11,6 +11,7 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -64,6 +65,29 @@ uint64_t nanoseconds_since(Clock::time_point start) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
+#if defined(__aarch64__)
+// The features that XNNPACK asks for, as the kernel tells them to this process and by the names of
+// /proc/cpuinfo: that file is the host's own under emulation.
+std::vector<std::string> arm_features() {
+  const struct {
+    const char* name;
+    unsigned long kind;
+    int bit;
+  } features[] = {
+      {"fp", AT_HWCAP, 0},       {"asimd", AT_HWCAP, 1},  {"fphp", AT_HWCAP, 9},   {"asimdhp", AT_HWCAP, 10},
+      {"asimdrdm", AT_HWCAP, 12}, {"asimddp", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22},  {"sve2", AT_HWCAP2, 1},
+      {"i8mm", AT_HWCAP2, 13},   {"bf16", AT_HWCAP2, 14}, {"sme", AT_HWCAP2, 23},  {"sme2", AT_HWCAP2, 37},
+  };
+  std::vector<std::string> known;
+  for (const auto& feature : features) {
+    if ((getauxval(feature.kind) >> feature.bit) & 1) {
+      known.push_back(feature.name);
+    }
+  }
+  return known;
+}
+#endif
+
 // The CPU as /proc/cpuinfo tells it: the first processor's name and features.
 void describe_cpu(Json& json) {
   std::ifstream info("/proc/cpuinfo");
@@ -88,6 +112,9 @@ void describe_cpu(Json& json) {
   for (std::string word; words >> word;) {
     known.push_back(word);
   }
+#if defined(__aarch64__)
+  known = arm_features();
+#endif
   json.field("cpu", model).list("cpu_features", known);
 }
 

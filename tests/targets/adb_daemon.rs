@@ -47,7 +47,7 @@ pub enum Fault {
     Alter,
     /// only so many bytes arrive
     Cut(usize),
-    /// nothing happens any more
+    /// nothing happens any more, until the client gives up
     Hang,
     /// the script runs, and the client hears this instead
     Say(String),
@@ -67,8 +67,6 @@ struct Shared {
     device: Arc<StandIn>,
     authorized: AtomicBool,
     plan: Mutex<Plan>,
-    /// what was asked so far
-    asked: Mutex<Vec<Event>>,
     connections: Mutex<Vec<TcpStream>>,
 }
 
@@ -81,7 +79,6 @@ impl AdbDaemon {
             device,
             authorized: AtomicBool::new(true),
             plan: Mutex::new(Box::new(|_| None)),
-            asked: Mutex::new(Vec::new()),
             connections: Mutex::new(Vec::new()),
         });
         let stop = Arc::new(AtomicBool::new(false));
@@ -104,12 +101,6 @@ impl AdbDaemon {
     /// Says what goes wrong from now on.
     pub fn plan(&self, plan: impl FnMut(&Event) -> Option<Fault> + Send + 'static) {
         *self.shared.plan.lock().expect("lock") = Box::new(plan);
-        self.shared.asked.lock().expect("lock").clear();
-    }
-
-    /// What was asked since the last plan.
-    pub fn asked(&self) -> Vec<Event> {
-        self.shared.asked.lock().expect("lock").clone()
     }
 
     /// The device asks its user before it trusts anybody, and nobody answers.
@@ -177,12 +168,11 @@ fn serve(mut stream: TcpStream, shared: &Arc<Shared>) {
             return;
         }
         match command {
-            CONNECT | AUTHORIZE if !shared.authorized.load(Ordering::SeqCst) => {
-                // A token that no key answers.
-                if command == CONNECT || theirs == 2 {
-                    let _ = wire.send(AUTHORIZE, 1, 0, &[7; 20]);
-                }
+            // A token that no key answers; the client's own key (3) waits for the user for ever.
+            CONNECT | AUTHORIZE if !shared.authorized.load(Ordering::SeqCst) && (command == CONNECT || theirs == 2) => {
+                let _ = wire.send(AUTHORIZE, 1, 0, &[7; 20]);
             }
+            AUTHORIZE => {}
             CONNECT => {
                 let banner = b"device::ro.product.name=stand_in;ro.product.model=Stand_in;\
                                ro.product.device=stand_in;features=shell_v2,cmd,fixed_push_mkdir";
@@ -275,7 +265,6 @@ fn open(mut channel: Channel, service: &str, shared: &Shared) {
 }
 
 fn fault(event: Event, shared: &Shared) -> Option<Fault> {
-    shared.asked.lock().expect("lock").push(event.clone());
     shared.plan.lock().expect("lock")(&event)
 }
 
@@ -308,6 +297,7 @@ fn shell(channel: &mut Channel, script: &str, packets: bool, shared: &Shared) {
         .expect("a shell");
     let (told, hear) = channel_of_output(&mut child);
     let mut stdout_bytes = Vec::new();
+    let mut gone = false;
     let altered = matches!(fault, Some(Fault::Alter | Fault::Cut(_) | Fault::Say(_) | Fault::Refuse(_)));
     drop(told);
     loop {
@@ -316,6 +306,7 @@ fn shell(channel: &mut Channel, script: &str, packets: bool, shared: &Shared) {
             Ok((kind, bytes)) => {
                 let message = if packets { packet(kind, &bytes) } else { bytes };
                 if channel.write(&message).is_none() {
+                    gone = true;
                     break;
                 }
             }
@@ -325,7 +316,10 @@ fn shell(channel: &mut Channel, script: &str, packets: bool, shared: &Shared) {
                     Ok(Arrived::Bytes(bytes)) => channel.kept.extend(bytes),
                     Ok(Arrived::Room) => channel.credit += 1,
                     Err(std::sync::mpsc::TryRecvError::Empty) => {}
-                    Err(std::sync::mpsc::TryRecvError::Disconnected) => break,
+                    Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                        gone = true;
+                        break;
+                    }
                 }
             }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
@@ -339,9 +333,7 @@ fn shell(channel: &mut Channel, script: &str, packets: bool, shared: &Shared) {
         };
         let _ = channel.write(&packet(1, &bytes));
     }
-    if let Ok(None) = child.try_wait()
-        && channel.arrived.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected)
-    {
+    if gone {
         let group = rustix::process::Pid::from_child(&child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
@@ -349,12 +341,6 @@ fn shell(channel: &mut Channel, script: &str, packets: bool, shared: &Shared) {
     let code = u8::try_from(status.code().unwrap_or(137) & 0xff).expect("a byte");
     if packets {
         let _ = channel.write(&packet(3, &[code]));
-    }
-}
-
-impl PartialEq for Arrived {
-    fn eq(&self, _: &Self) -> bool {
-        false
     }
 }
 
@@ -452,7 +438,7 @@ fn keep(channel: &mut Channel, argument: &str, shared: &Shared) -> Option<()> {
         }
         Some(Fault::Say(_)) | None => {}
     }
-    if let Err(error) = std::fs::write(path, content) {
+    if let Err(error) = fs_err::write(path, content) {
         return fail(channel, &error.to_string());
     }
     let mode = mode.parse::<u32>().unwrap_or(0o644) & 0o777;
@@ -461,7 +447,7 @@ fn keep(channel: &mut Channel, argument: &str, shared: &Shared) -> Option<()> {
 }
 
 fn give(channel: &mut Channel, path: &str, shared: &Shared) -> Option<()> {
-    let mut content = match std::fs::read(path) {
+    let mut content = match fs_err::read(path) {
         Ok(content) => content,
         Err(error) => return fail(channel, &error.to_string()),
     };

@@ -92,6 +92,7 @@ enum Command {
     Explain(explain::Arguments),
     Rules(rules::Arguments),
     Registry(registry::Arguments),
+    Targets(targets::Arguments),
     Setup(setup::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -171,6 +172,7 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
         Command::Rules(arguments) => rules::run(&arguments, &context(python, printer)?),
         Command::Registry(arguments) => registry::run(&arguments, &context(python, printer)?),
+        Command::Targets(arguments) => targets::run(&arguments, &context(python, printer)?),
         Command::Setup(arguments) => setup::run(&arguments, &context(python, printer)?),
         Command::Doctor(arguments) => doctor::run(&arguments, &context(python, printer)?),
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::backend_fidelity::{Fidelity, allowance};
 use super::host_correctness::{Compared, NOTHING_FINITE, Outcome, facts, largest, mutations, nothing_finite};
 use super::inputs::InputKind;
-use super::reference::Reference;
+use super::reference::{Reference, finiteness};
 use super::tolerance::Mismatch;
 use super::{Gate, GateReport, GateStatus};
 
@@ -23,6 +23,14 @@ pub struct DeviceCorrectness {
     pub comparisons: Vec<Compared>,
     /// comparisons that differ because the original is wrong and the repaired program right
     pub corrections: usize,
+}
+
+/// True when no output for the user's inputs has a finite element on the target.
+fn gives_nothing(fidelity: &Fidelity) -> bool {
+    let Some(run) = fidelity.run(0) else { return false };
+    let mut nothing =
+        run.outputs.iter().map(finiteness).filter(|(finite, not_finite)| *finite || *not_finite).peekable();
+    nothing.peek().is_some() && nothing.all(|(finite, _)| !finite)
 }
 
 /// Compares the two programs' runs on the target.
@@ -80,7 +88,10 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
                 comparisons.len()
             ),
         ),
-        None if nothing_finite(&comparisons) => (GateStatus::Inconclusive, NOTHING_FINITE.to_owned()),
+        // Two programs that both give nothing agree about nothing, whatever eager gives.
+        None if nothing_finite(&comparisons) || gives_nothing(repaired) => {
+            (GateStatus::Inconclusive, NOTHING_FINITE.to_owned())
+        }
         None if !compared => (GateStatus::Inconclusive, "No output could be compared on the target".to_owned()),
         None if comparisons.iter().all(|compared| compared.outcome == Outcome::SameBits) => {
             (GateStatus::Pass, format!("Repaired and original agree bit for bit on {}", original.target.name))

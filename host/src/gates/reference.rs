@@ -251,6 +251,15 @@ impl Reference {
     }
 }
 
+/// Whether a tensor has finite elements, and whether it has others.
+pub(super) fn finiteness(tensor: &Tensor) -> (bool, bool) {
+    let (mut finite, mut not_finite) = (false, false);
+    if let Some(values) = tensor.doubles() {
+        values.each(|x| if x.is_finite() { finite = true } else { not_finite = true });
+    }
+    (finite, not_finite)
+}
+
 /// The scale of one set: its own spread, but at least a quarter of that of all ordinary sets (an output of
 /// one element spreads over the sets only). Zeros and tiny magnitudes, which may leave nothing but
 /// rounding, are judged by the ordinary sets. The slack: the largest movement of a fitting probe.
@@ -265,10 +274,7 @@ fn yardstick(kind: InputKind, tensor: &Tensor, pooled: Scale, moved: &[(InputKin
     let (slack, discrete_slack) = fitting.fold((0.0_f64, 0.0_f64), |(slack, share), (_, comparison)| {
         (slack.max(comparison.error), share.max(comparison.differing_share()))
     });
-    let (mut finite, mut not_finite) = (false, false);
-    if let Some(values) = tensor.doubles() {
-        values.each(|x| if x.is_finite() { finite = true } else { not_finite = true });
-    }
+    let (finite, not_finite) = finiteness(tensor);
     Yardstick {
         scale,
         slack: slack * ROUNDING_FACTOR,

@@ -9,14 +9,42 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::bundle::Bundle;
 use super::child::{self, End, Finished, last_lines};
-use super::device::Link;
+use super::device::{DeviceTarget, Link};
 use super::{Error, plain_words};
+use crate::progress::Progress;
 
 /// Time for a question to the server, which may have to start.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Where the tools of Android's SDK are, below what these variables name.
 const SDK_VARIABLES: [&str; 2] = ["ANDROID_HOME", "ANDROID_SDK_ROOT"];
+
+/// Which device, and how to come to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdbOptions {
+    /// serial number; none: the only device there is
+    pub serial: Option<String>,
+    /// folder on the device for this tool's files; none: [`FOLDER`]
+    pub folder: Option<String>,
+    /// more environment variables for the client, e.g. the port of another server
+    pub variables: Vec<(String, String)>,
+}
+
+/// Makes an Android device ready: finds it, copies the bundle there, and tries the runner.
+///
+/// # Errors
+/// Whatever keeps programs from running there.
+pub fn prepare(
+    options: &AdbOptions,
+    bundle: impl FnOnce() -> Result<Bundle, Error>,
+    progress: &dyn Progress,
+) -> Result<DeviceTarget, Error> {
+    DeviceTarget::prepare(Box::new(AdbLink::open(options)?), options.folder.as_deref(), bundle, progress)
+}
+
+/// Where the shell of a device may write and start programs.
+const FOLDER: &str = "/data/local/tmp/delegate-doctor";
 
 /// What can be said of Android devices on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +130,7 @@ impl Listed {
 ///
 /// # Errors
 /// When there is none.
-pub fn client() -> Result<PathBuf, Error> {
+fn client() -> Result<PathBuf, Error> {
     let in_sdk = SDK_VARIABLES
         .iter()
         .filter_map(std::env::var_os)
@@ -119,12 +147,19 @@ pub fn client() -> Result<PathBuf, Error> {
     Err(not_ready(DeviceState::NoAdb, "no program `adb` was found on PATH or below ANDROID_HOME"))
 }
 
-/// The devices that the server knows; starts the server if none is running.
+/// The devices that the server knows; starts the server if none is running. `variables` are more environment
+/// variables for the client.
 ///
 /// # Errors
-/// When the client fails.
-pub fn list(client: &Path) -> Result<Vec<Listed>, Error> {
-    let done = child::run(Command::new(client).args(["devices", "-l"]), QUESTION_TIMEOUT)?;
+/// When there is no client, or it fails.
+pub fn list(variables: &[(String, String)]) -> Result<Vec<Listed>, Error> {
+    list_by(&client()?, variables)
+}
+
+fn list_by(client: &Path, variables: &[(String, String)]) -> Result<Vec<Listed>, Error> {
+    let mut command = Command::new(client);
+    command.args(["devices", "-l"]).envs(variables.iter().cloned());
+    let done = child::run(&mut command, QUESTION_TIMEOUT)?;
     match done.end {
         End::Exited(status) if status.success() => Ok(read_list(&String::from_utf8_lossy(&done.stdout))),
         End::Interrupted => Err(Error::Interrupted),
@@ -165,8 +200,9 @@ pub(crate) fn not_ready(state: DeviceState, reason: &str) -> Error {
 
 /// The way to one Android device.
 #[derive(Clone, Debug)]
-pub(crate) struct AdbLink {
+struct AdbLink {
     client: PathBuf,
+    variables: Vec<(String, String)>,
     serial: String,
     model: Option<String>,
 }
@@ -176,13 +212,13 @@ impl AdbLink {
     ///
     /// # Errors
     /// When it is not there or takes no commands.
-    pub(crate) fn open(serial: Option<&str>) -> Result<Self, Error> {
+    fn open(options: &AdbOptions) -> Result<Self, Error> {
         let client = client()?;
-        let listed = list(&client)?;
-        let device = match serial {
+        let listed = list_by(&client, &options.variables)?;
+        let device = match &options.serial {
             Some(serial) => listed
                 .into_iter()
-                .find(|device| device.serial == serial)
+                .find(|device| device.serial == *serial)
                 .ok_or_else(|| not_ready(DeviceState::None, &format!("no device `{serial}` is connected")))?,
             None => {
                 let mut ready: Vec<Listed> =
@@ -199,14 +235,16 @@ impl AdbLink {
             }
         };
         match device.state() {
-            DeviceState::Ready => Ok(Self { client, serial: device.serial, model: device.model }),
+            DeviceState::Ready => {
+                Ok(Self { client, variables: options.variables.clone(), serial: device.serial, model: device.model })
+            }
             state => Err(not_ready(state, &format!("the server of `adb` calls the device `{}`", device.word))),
         }
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.client);
-        command.args(["-s", &self.serial]);
+        command.args(["-s", &self.serial]).envs(self.variables.iter().cloned());
         command
     }
 
@@ -239,7 +277,7 @@ impl Link for AdbLink {
     }
 
     fn root(&self) -> &'static str {
-        "/data/local/tmp/delegate-doctor"
+        FOLDER
     }
 
     fn shell(&self, script: &str, timeout: Duration) -> Result<Finished, Error> {
@@ -263,7 +301,7 @@ impl Link for AdbLink {
         if super::is_full(&reason) {
             return Error::DeviceFull { target: self.name(), during: during.to_owned() };
         }
-        let state = match list(&self.client) {
+        let state = match list_by(&self.client, &self.variables) {
             Err(Error::Interrupted) => return Error::Interrupted,
             Err(_) => DeviceState::Offline,
             Ok(listed) => {

@@ -104,10 +104,11 @@ impl DeviceTarget {
     /// Whatever keeps programs from running there.
     pub(crate) fn prepare(
         link: Box<dyn Link>,
+        folder: Option<&str>,
         bundle: impl FnOnce() -> Result<Bundle, Error>,
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        let facts = facts::ask(&*link)?;
+        let facts = facts::ask(&*link, folder)?;
         let label = facts.label(link.kind(), &link.name());
         if facts.architecture != ARCHITECTURE {
             return Err(Error::WrongArchitecture { target: label.name, architecture: facts.architecture });
@@ -128,16 +129,6 @@ impl DeviceTarget {
     fn with_hello(mut self, hello: Hello) -> Self {
         self.hello = hello;
         self
-    }
-
-    /// What the runner says about itself and the device.
-    pub fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
-    /// What the device says about itself.
-    pub fn facts(&self) -> &DeviceFacts {
-        &self.facts
     }
 
     /// Runs a short script that must come to its end.
@@ -179,12 +170,21 @@ impl DeviceTarget {
     }
 
     fn try_runner(&self) -> Result<Hello, Error> {
-        let command = script::quoted(
-            self.bundle.command(&self.place.bundle).into_iter().map(Into::into).chain(["--probe".into()]),
-        );
-        let finished = self.link.shell(&self.place.probe(&command), QUESTION_TIMEOUT)?;
+        let words = self.bundle.command(&self.place.bundle).into_iter().map(OsString::from);
+        let command = script::quoted(words.chain(["--probe".into()]));
+        let finished = self.link.shell(&self.place.run(&command, std::iter::empty()), QUESTION_TIMEOUT)?;
         self.whole("trying the runner", &finished)?;
-        runner_process::greeting(&self.label.name, &finished)
+        let answer = self.answer(&finished)?;
+        runner_process::greeting(&self.label.name, &Self::finished(&answer))
+    }
+
+    fn answer(&self, finished: &Finished) -> Result<Answer, Error> {
+        let answer = script::read(&finished.stdout)
+            .map_err(|reason| Error::Protocol { target: self.label.name.clone(), reason })?;
+        if sha256_hex(&answer.answer) != answer.answer_hash {
+            return Err(self.altered("what the runner said"));
+        }
+        Ok(answer)
     }
 
     /// A script's own end: without its last line the connection was lost in the middle.
@@ -218,21 +218,14 @@ impl DeviceTarget {
     }
 
     /// What the runner said there, as if it had been started here.
-    fn finished(&self, request: &RunRequest<'_>, answer: &Answer) -> Finished {
+    fn finished(answer: &Answer) -> Finished {
         // A shell adds 128 to the number of a signal; the runner's own codes are small.
         let status = if answer.code > 128 && answer.code < 128 + 65 {
             ExitStatus::from_raw(answer.code - 128)
         } else {
             ExitStatus::from_raw((answer.code & 0xff) << 8)
         };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut stderr = text(&answer.errors);
-        if answer.code == 128 + 9 {
-            stderr.push_str(&format!(
-                "\nThe program was killed on the device while it ran `{}`",
-                request.program.display()
-            ));
-        }
+        let stderr = String::from_utf8_lossy(&answer.errors).into_owned();
         Finished { end: End::Exited(status), stdout: answer.answer.clone(), stderr }
     }
 
@@ -333,8 +326,7 @@ impl Target for DeviceTarget {
             }
         }
         self.whole("running a program", &finished)?;
-        let answer = script::read(&finished.stdout)
-            .map_err(|reason| Error::Protocol { target: self.label.name.clone(), reason })?;
+        let answer = self.answer(&finished)?;
         if answer.boot != self.facts.boot {
             return Err(if answer.boot.is_empty() || self.facts.boot.is_empty() {
                 self.link.trouble("running a program", "it does not say any more who it is")
@@ -350,10 +342,7 @@ impl Target for DeviceTarget {
                 return Err(self.altered(&format!("the file `{}`", path.rsplit('/').next().unwrap_or(path))));
             }
         }
-        if sha256_hex(&answer.answer) != answer.answer_hash {
-            return Err(self.altered("what the runner said"));
-        }
-        let outcome = runner_process::outcome(request, &self.label.name, &self.finished(request, &answer))?;
+        let outcome = runner_process::outcome(request, &self.label.name, &Self::finished(&answer))?;
         self.results(request, &answer, outcome)
     }
 
@@ -374,6 +363,14 @@ impl Target for DeviceTarget {
 
     fn default_threads(&self) -> u32 {
         self.facts.cores.clamp(1, MAX_DEFAULT_THREADS)
+    }
+
+    fn hello(&self) -> Option<&Hello> {
+        Some(&self.hello)
+    }
+
+    fn facts(&self) -> Option<&DeviceFacts> {
+        Some(&self.facts)
     }
 }
 

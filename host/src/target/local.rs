@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use fs_err as fs;
 
+use super::device::facts::{self, DeviceFacts};
 use super::runner_build::{self, Runner, Sdk};
 use super::runner_process::{self, Hello};
 use super::{Error, RunOutcome, RunRequest, Target, child};
@@ -28,6 +30,7 @@ pub struct LocalTarget {
     runner: Runner,
     hello: Hello,
     label: TargetLabel,
+    facts: OnceLock<DeviceFacts>,
 }
 
 impl LocalTarget {
@@ -47,12 +50,7 @@ impl LocalTarget {
         let finished = child::run(command(&runner).arg("--probe"), PROBE_TIMEOUT)
             .map_err(|error| runner_process::not_started(&label.name, &runner.executable, &error))?;
         let hello = runner_process::greeting(&label.name, &finished)?;
-        Ok(Self { runner, hello, label })
-    }
-
-    /// What the runner says about itself and this host.
-    pub fn hello(&self) -> &Hello {
-        &self.hello
+        Ok(Self { runner, hello, label, facts: OnceLock::new() })
     }
 
     /// The runner in use.
@@ -84,6 +82,14 @@ impl Target for LocalTarget {
     fn default_threads(&self) -> u32 {
         physical_cores().clamp(1, MAX_DEFAULT_THREADS)
     }
+
+    fn hello(&self) -> Option<&Hello> {
+        Some(&self.hello)
+    }
+
+    fn facts(&self) -> Option<&DeviceFacts> {
+        Some(self.facts.get_or_init(facts::of_this_host))
+    }
 }
 
 fn command(runner: &Runner) -> Command {
@@ -97,7 +103,7 @@ fn command(runner: &Runner) -> Command {
     command
 }
 
-fn label_of(architecture: &str) -> TargetLabel {
+pub(super) fn label_of(architecture: &str) -> TargetLabel {
     let physical_arm = architecture == "aarch64";
     let name = match architecture {
         "aarch64" => "this host (arm64)".to_owned(),

@@ -16,17 +16,20 @@ pub mod runner_build;
 pub mod runner_process;
 pub mod selector;
 pub mod ssh;
+pub mod survey;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::adb::{AdbLink, DeviceState};
+use self::adb::{AdbOptions, DeviceState};
 use self::bundle::Bundle;
-use self::device::DeviceTarget;
+use self::device::FOLDER_VARIABLE;
+use self::device::facts::DeviceFacts;
 use self::local::LocalTarget;
 use self::qemu::QemuTarget;
+use self::runner_process::Hello;
 use self::selector::Selector;
-use self::ssh::SshLink;
+use self::ssh::{CONFIGURATION_VARIABLE, SshOptions};
 use crate::evidence::TargetLabel;
 use crate::hint::Hint;
 use crate::progress::Progress;
@@ -135,6 +138,14 @@ pub trait Target: Send + Sync {
     fn processor(&self) -> String;
     /// threads to use when the user did not say
     fn default_threads(&self) -> u32;
+    /// what the runner there says about itself; `None` where no runner was asked
+    fn hello(&self) -> Option<&Hello> {
+        None
+    }
+    /// what the target says about itself; `None` where that means nothing
+    fn facts(&self) -> Option<&DeviceFacts> {
+        None
+    }
 }
 
 /// Makes a target ready: what it needs is built, copied there and tried. `runner` is the user's own runner for a
@@ -156,7 +167,7 @@ pub fn prepare(
         };
         made.map_err(|error| match error {
             bundle::Error::Interrupted => Error::Interrupted,
-            source => Error::Bundle { target: selector.to_string(), source },
+            source => Error::Bundle { target: selector.to_string(), source: Box::new(source) },
         })
     };
     Ok(match selector {
@@ -167,10 +178,24 @@ pub fn prepare(
             Box::new(QemuTarget::prepare(cpu, bundle()?)?)
         }
         Selector::Adb { serial } => {
-            Box::new(DeviceTarget::prepare(Box::new(AdbLink::open(serial.as_deref())?), bundle, progress)?)
+            let options =
+                AdbOptions { serial: serial.clone(), folder: variable(FOLDER_VARIABLE), variables: Vec::new() };
+            Box::new(adb::prepare(&options, bundle, progress)?)
         }
-        Selector::Ssh { host } => Box::new(DeviceTarget::prepare(Box::new(SshLink::new(host)), bundle, progress)?),
+        Selector::Ssh { host } => {
+            let options = SshOptions {
+                host: host.clone(),
+                configuration: variable(CONFIGURATION_VARIABLE).map(PathBuf::from),
+                folder: variable(FOLDER_VARIABLE),
+            };
+            Box::new(ssh::prepare(&options, bundle, progress)?)
+        }
     })
+}
+
+/// An environment variable that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Why a run gave no result.
@@ -193,7 +218,7 @@ pub enum Error {
         /// target name
         target: String,
         /// why
-        source: bundle::Error,
+        source: Box<bundle::Error>,
     },
     /// no emulator
     #[error("No emulator for {target} was found (tried {tried})")]

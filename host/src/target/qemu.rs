@@ -52,11 +52,6 @@ impl QemuTarget {
         Ok(target)
     }
 
-    /// What the runner says about itself and the emulated CPU.
-    pub fn hello(&self) -> &Hello {
-        &self.hello
-    }
-
     fn command(&self) -> Command {
         let folder = self.bundle.folder.to_string_lossy();
         let mut command = Command::new(&self.emulator);
@@ -87,6 +82,10 @@ impl Target for QemuTarget {
 
     fn default_threads(&self) -> u32 {
         physical_cores().clamp(1, MAX_THREADS)
+    }
+
+    fn hello(&self) -> Option<&Hello> {
+        Some(&self.hello)
     }
 }
 

@@ -4,35 +4,57 @@
 //! Nothing is asked on the terminal: a host that wants a password has to get a key, or an agent, first.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use super::adb::DeviceState;
+use super::bundle::Bundle;
 use super::child::{self, End, Finished, last_lines};
-use super::device::Link;
+use super::device::{DeviceTarget, Link};
 use super::{Error, plain_words};
+use crate::progress::Progress;
 
 /// Names another configuration file for `ssh` and `scp`.
 pub const CONFIGURATION_VARIABLE: &str = "DELEGATE_DOCTOR_SSH_CONFIG";
 /// Exit code of `ssh` for its own troubles.
 const OWN_TROUBLE: i32 = 255;
 
+/// Which host, and how to come to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SshOptions {
+    /// as the user's `ssh` knows it
+    pub host: String,
+    /// another configuration file for `ssh` and `scp`
+    pub configuration: Option<PathBuf>,
+    /// folder on the host for this tool's files; none: in the user's cache folder there
+    pub folder: Option<String>,
+}
+
+/// Makes a board ready: copies the bundle there, and tries the runner.
+///
+/// # Errors
+/// Whatever keeps programs from running there.
+pub fn prepare(
+    options: &SshOptions,
+    bundle: impl FnOnce() -> Result<Bundle, Error>,
+    progress: &dyn Progress,
+) -> Result<DeviceTarget, Error> {
+    let link = SshLink { host: options.host.clone(), configuration: options.configuration.clone() };
+    DeviceTarget::prepare(Box::new(link), options.folder.as_deref(), bundle, progress)
+}
+
 /// The way to one host.
 #[derive(Clone, Debug)]
-pub(crate) struct SshLink {
+struct SshLink {
     host: String,
+    configuration: Option<PathBuf>,
 }
 
 impl SshLink {
-    /// The way to a host; nothing is connected yet.
-    pub(crate) fn new(host: &str) -> Self {
-        Self { host: host.to_owned() }
-    }
-
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        if let Some(file) = std::env::var_os(CONFIGURATION_VARIABLE).filter(|file| !file.is_empty()) {
+        if let Some(file) = &self.configuration {
             command.arg("-F").arg(file);
         }
         command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]);
@@ -124,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_host_that_wants_a_password_is_told_from_one_that_is_gone() {
-        let link = SshLink::new("pi");
+        let link = SshLink { host: "pi".to_owned(), configuration: None };
         let state = |reason: &str| match link.trouble("talking to it", reason) {
             Error::Unreachable { state, .. } => state,
             error => panic!("{error:?}"),

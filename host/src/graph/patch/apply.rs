@@ -83,10 +83,13 @@ pub(super) struct Draft<'p> {
     /// names of added constants; filled when one is added
     fqns: HashSet<String>,
     /// fields of every new node
-    extra: Arc<Map<String, Json>>,
+    extra: Fields,
     /// metadata of the last new node, with the node it was placed before and who made it
-    last_metadata: Option<(NodeId, String, Arc<Map<String, Json>>)>,
+    last_metadata: Option<(NodeId, String, Fields)>,
 }
+
+/// Fields of a node in the archive's JSON, shared by nodes that have the same.
+type Fields = Arc<Map<String, Json>>;
 
 impl<'p> Draft<'p> {
     fn new(program: &'p Program) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{FOLDER_VARIABLE, Link};
+use super::Link;
 use crate::evidence::TargetLabel;
 use crate::target::Error;
 use crate::target::bundle::is_plain;
@@ -110,22 +110,29 @@ pub struct DeviceFacts {
     pub emulated: bool,
 }
 
-/// Asks a device.
+/// Asks a device. `folder` is the place for this tool's files, unless it is the link's own.
 ///
 /// # Errors
 /// When it does not answer, or leaves out what is needed.
-pub(crate) fn ask(link: &dyn Link) -> Result<DeviceFacts, Error> {
-    let chosen = std::env::var(FOLDER_VARIABLE).ok().filter(|folder| !folder.is_empty());
-    if let Some(folder) = chosen.as_ref().filter(|folder| !is_plain(folder) || !folder.starts_with('/')) {
-        return Err(Error::Folder { folder: folder.clone() });
+pub(crate) fn ask(link: &dyn Link, folder: Option<&str>) -> Result<DeviceFacts, Error> {
+    if let Some(folder) = folder.filter(|folder| !is_plain(folder) || !folder.starts_with('/')) {
+        return Err(Error::Folder { folder: folder.to_owned() });
     }
-    let root = chosen.as_deref().unwrap_or(link.root());
+    let root = folder.unwrap_or(link.root());
     let said = super::ask(link, "asking what it is", &QUESTIONS.replace("{root}", root))?;
     let facts = DeviceFacts::read(&said);
     if facts.architecture.is_empty() || !is_plain(&facts.root) || !facts.root.starts_with('/') {
         return Err(link.trouble("asking what it is", "its answer makes no sense"));
     }
     Ok(facts)
+}
+
+/// What this host says about itself; nothing where it has no shell.
+pub(crate) fn of_this_host() -> DeviceFacts {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &QUESTIONS.replace("{root}", "/")]);
+    let said = crate::target::child::run(&mut command, super::QUESTION_TIMEOUT).map(|done| done.stdout);
+    DeviceFacts::read(&String::from_utf8_lossy(&said.unwrap_or_default()))
 }
 
 impl DeviceFacts {
@@ -290,9 +297,7 @@ mod tests {
 
     #[test]
     fn this_host_answers_the_questions() {
-        let script = QUESTIONS.replace("{root}", "/r");
-        let said = std::process::Command::new("sh").args(["-c", &script]).output().expect("sh").stdout;
-        let facts = DeviceFacts::read(&String::from_utf8_lossy(&said));
+        let facts = of_this_host();
         assert_eq!(facts.architecture, std::env::consts::ARCH);
         assert!(facts.cores >= 1 && !facts.boot.is_empty() && facts.memory_kb.0.is_some());
     }

@@ -114,11 +114,6 @@ impl Place {
         )
     }
 
-    /// Starts the runner; its own lines stay as they are.
-    pub(super) fn probe(&self, command: &str) -> String {
-        format!("cd {} && {command}\n{}", self.work, ended())
-    }
-
     fn killing(&self) -> String {
         format!("kill -9 \"$(cat {}/pid 2>/dev/null)\" 2>/dev/null\n", self.session)
     }
@@ -254,7 +249,7 @@ mod tests {
         let place = Place::new(root, "b", "s");
         assert!(String::from_utf8_lossy(&sh(&place.open())).ends_with("DD end\n"));
         let input = place.file("0");
-        std::fs::write(&input, "x").expect("write");
+        fs_err::write(&input, "x").expect("write");
         let said = sh(&place.run(
             "sh -c 'echo one; echo two >&2; printf abc >output_0.bin; kill -11 $$'",
             [input.as_str()].into_iter(),
