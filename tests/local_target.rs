@@ -67,6 +67,7 @@ fn request<'a>(program: &'a Path, inputs: &'a [TensorFile]) -> RunRequest<'a> {
         output_dir: None,
         threads: 1,
         warmup: 1,
+        warmup_limit: 1,
         iterations: 3,
         max_measure: Duration::from_secs(5),
         trace: None,
@@ -104,6 +105,26 @@ fn outputs_are_those_of_executorchs_own_runtime() {
         assert!(outcome.peak_memory_bytes.expect("peak memory") > 1 << 20, "{name}");
         assert_eq!(outcome.notes, [""; 0], "{name}");
     }
+}
+
+#[test]
+fn a_run_warms_up_until_its_times_stop_falling_and_tells_what_the_machine_did() {
+    let (program, inputs) = (bench().program("softmax_head"), bench().record("softmax_head").inputs);
+    let warming = RunRequest { warmup_limit: 200, ..request(&program, &inputs) };
+    let outcome = bench().target.run(&warming).expect("a run");
+    assert!((3..200).contains(&outcome.warmup_ns.len()), "{:?}", outcome.warmup_ns);
+    assert_eq!(outcome.samples_ns.len(), 3);
+    let conditions = outcome.conditions.expect("a runner of this version");
+    let measured: u64 = outcome.warmup_ns.iter().chain(&outcome.samples_ns).sum();
+    assert!(conditions.elapsed_ns >= measured && conditions.own_cpu_ns > 0, "{conditions:?}");
+    assert!(conditions.processors >= 1, "{conditions:?}");
+    // What is not told is named, and nothing else.
+    let named = |what: &str| conditions.unreadable.iter().any(|name| name == what);
+    assert_eq!(named("load"), conditions.after.load_hundredths.is_none());
+    assert_eq!(named("processor time"), conditions.others_share().is_none());
+    assert_eq!(named("frequency"), conditions.after.frequencies_khz.is_empty());
+    assert_eq!(named("governor"), conditions.after.governors.is_empty());
+    assert_eq!(named("temperature"), conditions.after.temperatures.is_empty());
 }
 
 #[test]

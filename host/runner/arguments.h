@@ -27,6 +27,8 @@ struct Arguments {
   std::string trace;
   uint32_t threads = 1;
   uint32_t warmup = 0;
+  // Warming goes on beyond `warmup` while times fall, up to so many runs.
+  uint32_t warmup_limit = 0;
   uint32_t iterations = 0;
   uint32_t trace_iterations = 0;
   uint64_t max_measure_ms = std::numeric_limits<uint64_t>::max();
@@ -142,6 +144,8 @@ inline std::string parse_arguments(int argc, char** argv, Arguments& out) {
       ok = count(out.threads) && out.threads >= 1 && out.threads <= 1024;
     } else if (flag == "--warmup") {
       ok = count(out.warmup);
+    } else if (flag == "--warmup-limit") {
+      ok = count(out.warmup_limit);
     } else if (flag == "--iterations") {
       ok = count(out.iterations);
     } else if (flag == "--trace-iterations") {

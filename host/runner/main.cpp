@@ -2,7 +2,7 @@
 //
 // In: a `.pte`, input files, how often to run. Out, in this order: `hello`; `loaded`; `note`s;
 // `outputs` of the first run with the positions of inputs that it changed; `samples`, the times of the
-// untraced runs; `trace`, when traced runs were asked for; `done`; or `error` as the last line.
+// untraced runs; `conditions`, what the machine did meanwhile; `trace`, when traced runs were asked for; `done`; or `error` as the last line.
 // Untraced runs come first, so that their times and the peak memory are free of the tracer.
 
 #include <executorch/runtime/backend/interface.h>
@@ -24,6 +24,7 @@
 #include <sstream>
 
 #include "arguments.h"
+#include "conditions.h"
 #include "messages.h"
 #include "program.h"
 #include "tensors.h"
@@ -226,11 +227,14 @@ class Session {
     std::vector<uint64_t> warmup;
     std::vector<uint64_t> samples;
     uint64_t measured = 0;
+    uint64_t warmed = 0;
     const uint64_t budget = budget_ns();
     const bool wants_outputs = !arguments_.output_dir.empty();
+    const Reading before = Reading::now();
     // The first run is the one whose outputs are kept; it is cold, so with any warm-up it is no sample.
     for (uint64_t run = 0;; ++run) {
-      const bool warming = run < arguments_.warmup;
+      const bool warming = run < arguments_.warmup ||
+          (run < arguments_.warmup_limit && warmed < budget && still_falling(warmup));
       const bool first_only = run == 0 && arguments_.iterations == 0 && wants_outputs;
       if (!warming && !first_only &&
           (samples.size() >= arguments_.iterations || (!samples.empty() && measured >= budget))) {
@@ -247,6 +251,7 @@ class Session {
       }
       if (warming) {
         warmup.push_back(elapsed);
+        warmed += elapsed;
       } else if (samples.size() < arguments_.iterations) {
         samples.push_back(elapsed);
         measured += elapsed;
@@ -255,7 +260,20 @@ class Session {
     Json times;
     times.begin_object().field("event", "samples").list("warmup_ns", warmup).list("ns", samples);
     messages_.send(times.end_object());
+    messages_.send(conditions_event(before, Reading::now()));
     return std::nullopt;
+  }
+
+  // Whether one of the last two runs was faster than every run before by more than chance makes it.
+  static bool still_falling(const std::vector<uint64_t>& times) {
+    constexpr size_t kLast = 2;
+    if (times.size() <= kLast) {
+      return true;
+    }
+    const auto last = times.end() - kLast;
+    const auto fastest_before = static_cast<double>(*std::min_element(times.begin(), last));
+    const auto fastest_lately = static_cast<double>(*std::min_element(last, times.end()));
+    return fastest_lately < 0.98 * fastest_before;
   }
 
   std::optional<Failure> execute(LoadedMethod& loaded, std::vector<InputTensor>& inputs, uint64_t& elapsed) {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use fs_err as fs;
 
 use crate::decision::{self, Course};
-use crate::evidence::{Evidence, Interval};
+use crate::evidence::{Evidence, Interval, TargetLabel};
 use crate::files;
 use crate::gates::benchmark::{BenchmarkOutcome, Statistic, benchmark};
 use crate::graph::{Program, ValueSource};
@@ -22,8 +22,8 @@ use crate::pipeline::{Base, Error, Finished, Stop};
 use crate::proposal::{Proposals, RuleSet};
 use crate::report::assemble::{self, measured};
 use crate::report::model::{
-    self, Artifact, Block, Comparison, Declined, Finding, FindingCode, Limit, Report, Search, Setting, Severity, Side,
-    Status, Step, Timing, Trial, TrialOutcome, Verdict, Versions,
+    self, Artifact, Block, Comparison, Declined, Finding, FindingCode, Limit, ProgramRuns, Report, RunMode, Search,
+    Setting, Severity, Side, Status, Step, Timing, Trial, TrialOutcome, Verdict, Versions,
 };
 use crate::run_folder;
 use crate::sandbox;
@@ -423,8 +423,9 @@ pub(crate) fn comparison(outcome: &BenchmarkOutcome) -> Option<Comparison> {
     let mut blocks: Vec<(u32, Block)> = Vec::new();
     for (program, side) in [(Side::Before, &outcome.before), (Side::After, &outcome.after)] {
         for block in &side.blocks {
-            let samples_ms = block.samples_ns.iter().map(|&ns| to_ms(ns)).collect();
-            blocks.push((block.position, Block { program, samples_ms }));
+            let in_ms = |times: &[u64]| times.iter().map(|&ns| to_ms(ns)).collect();
+            let (warmup_ms, samples_ms) = (in_ms(&block.warmup_ns), in_ms(&block.samples_ns));
+            blocks.push((block.position, Block { program, round: block.round, warmup_ms, samples_ms }));
         }
     }
     blocks.sort_by_key(|(position, _)| *position);
@@ -434,9 +435,27 @@ pub(crate) fn comparison(outcome: &BenchmarkOutcome) -> Option<Comparison> {
         before: side(&outcome.before),
         after: side(&outcome.after),
         ratio: Evidence::Measured(ratio),
+        threads: Some(outcome.threads),
+        programs: vec![
+            program_runs(Side::Before, &outcome.before, &outcome.target),
+            program_runs(Side::After, &outcome.after, &outcome.target),
+        ],
+        conditions: outcome.conditions.clone(),
         blocks: blocks.into_iter().map(|(_, block)| block).collect(),
         notes: outcome.caveats(),
     })
+}
+
+fn program_runs(program: Side, runs: &crate::gates::benchmark::Side, target: &TargetLabel) -> ProgramRuns {
+    ProgramRuns {
+        program,
+        peak_memory: runs
+            .peak_memory_bytes
+            .map(|bytes| measured(bytes, "bytes", target, runs.blocks.len() as u64, None)),
+        modes: runs.modes.iter().map(|mode| RunMode { median_ms: mode.median / 1e6, share: mode.share }).collect(),
+        drift: runs.drift.map(|drift| drift.change),
+        warmup_runs: runs.warmup_runs,
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a run of 2^53 ns would last for months")]

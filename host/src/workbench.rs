@@ -37,6 +37,9 @@ const BENCHMARK_TIME: Duration = Duration::from_secs(240);
 /// Wall time that untraced, and then traced, runs of one program may take.
 const MEASURE_TIME: Duration = Duration::from_millis(1500);
 
+/// How many times as long as usual a process may warm up while its times fall.
+const WARMUP_STRETCH: u32 = 5;
+
 /// Everything a run works with.
 pub(crate) struct Workbench<'a> {
     pub(crate) settings: &'a OptimizeSettings,
@@ -127,6 +130,7 @@ impl<'a> Workbench<'a> {
                 output_dir: Some(outputs),
                 threads: self.threads,
                 warmup: 0,
+                warmup_limit: 0,
                 iterations: 1,
                 max_measure: Duration::ZERO,
                 trace: None,
@@ -231,6 +235,7 @@ impl<'a> Workbench<'a> {
                     output_dir: None,
                     threads: self.threads,
                     warmup,
+                    warmup_limit: warmup * WARMUP_STRETCH,
                     iterations,
                     max_measure,
                     trace: traced.map(|iterations| TraceRequest { path: trace, iterations }),

@@ -7,6 +7,7 @@ mod bench_languages;
 mod bench_models;
 mod bench_overhead;
 mod bench_registry;
+mod bench_repeat;
 mod bench_statistics;
 mod c_bindings;
 mod docs;
@@ -96,6 +97,14 @@ enum Bench {
     Languages,
     /// What the tool costs beside export, lowering and runs
     Overhead,
+    /// One model again and again, and whether it is decided the same way; writes `docs/repeated.md`
+    Repeat {
+        /// A model of `bench/models/`
+        model: String,
+        /// How many runs
+        #[arg(long, default_value_t = 20)]
+        times: u32,
+    },
     /// The benchmark gate on simulated devices, beside other rules; writes `docs/measurement.md`
     Statistics,
     /// What registries of several sizes cost their users; writes `docs/registry-costs.md`
@@ -130,6 +139,7 @@ fn main() -> ExitCode {
         Chore::Bench(Bench::Engine { nodes: Some(nodes) }) => bench_engine::rounds_of(nodes).map_err(Into::into),
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
+        Chore::Bench(Bench::Repeat { model, times }) => bench_repeat::bench(&model, times).map_err(Into::into),
         Chore::Bench(Bench::Statistics) => bench_statistics::bench().map_err(Into::into),
         Chore::Bench(Bench::Registry { serve }) => bench_registry::bench(serve.as_deref()),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),

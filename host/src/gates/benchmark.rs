@@ -11,6 +11,7 @@
 //! that the order of the blocks was drawn at random. `cargo xtask bench statistics` holds the whole gate
 //! against simulated devices; `docs/measurement.md` has the figures.
 
+pub mod conditions;
 mod program;
 pub mod simulation;
 mod words;
@@ -27,12 +28,15 @@ use std::time::{Duration, Instant};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
+use self::conditions::DeviceConditions;
 use self::program::Program;
 use super::statistics::rank_test::{self, Round, Timed};
 use super::statistics::{self, Drift, Mode};
 use super::{Gate, GateReport, GateStatus};
 use crate::evidence::{Interval, Measured, TargetLabel, median};
+use crate::interrupt;
 use crate::progress::{Progress, Unit};
+use crate::target::conditions::Conditions;
 use crate::target::{Error, Target};
 use crate::torch::protocol::TensorFile;
 
@@ -49,6 +53,11 @@ const BUSY_BLOCKS: usize = 8;
 /// A trend is told when it is this unlikely by chance and this large.
 const DRIFT_CHANCE: f64 = 0.01;
 const DRIFT_SIZE: f64 = 0.05;
+/// How long a device that slows down for its heat is left alone before the next round, and the part of the
+/// budget that all such waits may take.
+const COOL_DOWN: Duration = Duration::from_secs(20);
+const COOL_DOWN_SHARE: f64 = 0.25;
+
 /// How to compare.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkPlan {
@@ -60,7 +69,8 @@ pub struct BenchmarkPlan {
     pub max_pairs: u32,
     /// measured time aimed at in a block
     pub block: Duration,
-    /// runs before the measured ones of a block; chosen from the program's latency when `None`
+    /// runs before the measured ones of a block; when `None`, some that are chosen from the program's latency,
+    /// and more while times fall
     pub warmup: Option<u32>,
     /// how many times as fast the repaired program must be at least
     pub min_gain: f64,
@@ -104,6 +114,8 @@ pub struct Block {
     pub samples_ns: Vec<u64>,
     /// peak resident memory, bytes
     pub peak_memory_bytes: Option<u64>,
+    /// what the device was doing meanwhile
+    pub conditions: Option<Conditions>,
 }
 
 /// What was measured of one program.
@@ -123,6 +135,8 @@ pub struct Side {
     pub quantum_ns: Option<f64>,
     /// median of the blocks' peaks, bytes
     pub peak_memory_bytes: Option<f64>,
+    /// runs that a process needed to warm up: the median of the blocks
+    pub warmup_runs: f64,
 }
 
 /// What the gate saw when it looked.
@@ -205,6 +219,8 @@ pub struct BenchmarkOutcome {
     pub stop: StopReason,
     /// threads of both programs
     pub threads: u32,
+    /// what the device was doing; `None` when it does not tell
+    pub conditions: Option<DeviceConditions>,
 }
 
 impl BenchmarkOutcome {
@@ -234,9 +250,37 @@ pub fn benchmark(
     plan: &BenchmarkPlan,
     progress: &dyn Progress,
 ) -> Result<BenchmarkOutcome, Error> {
+    compare(target, [before, after], inputs, plan, progress, &rest)
+}
+
+/// Waits, but not when the user wants to stop.
+fn rest(time: Duration) -> Result<(), Error> {
+    const LOOK_UP: Duration = Duration::from_millis(50);
+    let end = Instant::now() + time;
+    loop {
+        if interrupt::requested() {
+            return Err(Error::Interrupted);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK_UP));
+    }
+}
+
+/// The comparison; `rest` lets the device cool for a while.
+fn compare(
+    target: &dyn Target,
+    programs: [&Path; 2],
+    inputs: &[TensorFile],
+    plan: &BenchmarkPlan,
+    progress: &dyn Progress,
+    rest: &dyn Fn(Duration) -> Result<(), Error>,
+) -> Result<BenchmarkOutcome, Error> {
     let started = Instant::now();
     let step = progress.step("Comparing the speed of the two programs");
-    let [before, after] = Program::calibrate(target, [before, after], inputs, plan)?;
+    let [before, after] = Program::calibrate(target, programs, inputs, plan)?;
     let mut experiment = Experiment::new(plan);
     let mut stop = StopReason::Pairs;
     let mut left: f64 = looks(plan).iter().map(|(_, spends)| spends).sum();
@@ -247,6 +291,11 @@ pub fn benchmark(
                 // No other look will come, so this one may spend what is left.
                 stop = experiment.look(plan, left).unwrap_or(StopReason::Budget);
                 break 'rounds;
+            }
+            if experiment.is_throttled() && experiment.cooled + COOL_DOWN <= plan.budget.mul_f64(COOL_DOWN_SHARE) {
+                step.update(&format!("Waiting {} s, as the device is hot and slows down", COOL_DOWN.as_secs()));
+                rest(COOL_DOWN)?;
+                experiment.cooled += COOL_DOWN;
             }
             for (is_before, position) in experiment.next_order() {
                 let program = if is_before { &before } else { &after };
@@ -299,6 +348,8 @@ struct Experiment {
     before: Vec<Block>,
     after: Vec<Block>,
     looks: Vec<Look>,
+    /// time spent waiting for the device to cool
+    cooled: Duration,
 }
 
 impl Experiment {
@@ -310,7 +361,23 @@ impl Experiment {
             before: Vec::new(),
             after: Vec::new(),
             looks: Vec::new(),
+            cooled: Duration::ZERO,
         }
+    }
+
+    /// Blocks of both programs in the order they were made.
+    fn blocks(&self) -> Vec<&Block> {
+        let mut blocks: Vec<&Block> = self.before.iter().chain(&self.after).collect();
+        blocks.sort_by_key(|block| block.position);
+        blocks
+    }
+
+    /// Whether the device slowed its processors down at the end of the last block.
+    fn is_throttled(&self) -> bool {
+        let blocks = self.blocks();
+        let told = || blocks.iter().filter_map(|block| block.conditions.as_ref());
+        let calm = conditions::calmest(told().flat_map(|conditions| [&conditions.before, &conditions.after]));
+        calm.zip(told().last()).is_some_and(|(calm, last)| last.after.throttled(calm))
     }
 
     fn pairs(&self) -> u32 {
@@ -381,6 +448,7 @@ impl Experiment {
         stop: StopReason,
         elapsed: Duration,
     ) -> BenchmarkOutcome {
+        let conditions = DeviceConditions::of(&self.blocks(), self.cooled.as_secs_f64());
         let statistic = self.statistic();
         let (before, after) = (side(&self.before, statistic), side(&self.after, statistic));
         let allowed = 1.0 - plan.confidence;
@@ -414,6 +482,7 @@ impl Experiment {
             looks: self.looks,
             stop,
             threads: plan.threads,
+            conditions,
         };
         outcome.report.summary = outcome.summary(plan);
         outcome.report.facts = outcome.facts(plan);
@@ -438,6 +507,8 @@ fn side(blocks: &[Block], statistic: Statistic) -> Side {
     let times: Vec<f64> = blocks.iter().filter_map(|block| block.time(statistic)).collect();
     #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^53")]
     let peaks: Vec<f64> = blocks.iter().filter_map(|block| block.peak_memory_bytes).map(|bytes| bytes as f64).collect();
+    #[expect(clippy::cast_precision_loss, reason = "a handful of runs")]
+    let warmups: Vec<f64> = blocks.iter().map(|block| block.warmup_ns.len() as f64).collect();
     Side {
         blocks: blocks.to_vec(),
         median_ns: statistics::weighted_quantile(samples.iter(), 0.5).unwrap_or(0.0),
@@ -447,5 +518,6 @@ fn side(blocks: &[Block], statistic: Statistic) -> Side {
             .filter(|drift| drift.chance < DRIFT_CHANCE && (drift.change - 1.0).abs() > DRIFT_SIZE),
         quantum_ns: statistics::quantum(&all),
         peak_memory_bytes: median(&peaks),
+        warmup_runs: median(&warmups).unwrap_or(0.0),
     }
 }

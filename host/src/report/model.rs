@@ -20,8 +20,8 @@ use crate::hint::Hint;
 
 pub use self::profile::{CrossCheck, Hotspot, HotspotNode, Profile, RuleOutcome, RuleVerdict};
 pub use self::repair::{
-    Block, Comparison, Declined, Diagram, DiagramEdge, DiagramNode, NodeRole, Placement, RuleClass, RuleRef, Side,
-    Site, Subgraph, Trial,
+    Block, Comparison, Declined, Diagram, DiagramEdge, DiagramNode, NodeRole, Placement, ProgramRuns, RuleClass,
+    RuleRef, RunMode, Side, Site, Subgraph, Trial,
 };
 
 /// The version of the report this tool writes, and the highest it reads.

@@ -9,6 +9,7 @@
 pub mod adb;
 pub mod bundle;
 pub(crate) mod child;
+pub mod conditions;
 pub mod device;
 pub mod local;
 pub mod qemu;
@@ -47,8 +48,11 @@ pub struct RunRequest<'a> {
     pub output_dir: Option<&'a Path>,
     /// intra-op threads
     pub threads: u32,
-    /// untimed runs before the measured ones
+    /// runs before the measured ones, at least
     pub warmup: u32,
+    /// go on warming up while times fall, up to so many runs (and `max_measure` of time); no more than
+    /// `warmup`: warm up exactly so often
+    pub warmup_limit: u32,
     /// measured runs
     pub iterations: u32,
     /// stop early after this much measured time (at least one run is made)
@@ -91,6 +95,8 @@ pub struct RunOutcome {
     pub program: ProgramFacts,
     /// what a user should know about this run
     pub notes: Vec<String>,
+    /// what the machine was doing meanwhile; `None` from a runner that does not tell
+    pub conditions: Option<conditions::Conditions>,
 }
 
 /// What the runtime says about a loaded program.

@@ -18,9 +18,10 @@ use crate::hint::Hint;
 use crate::progress::Progress;
 
 /// The runner's source.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     ("main.cpp", include_str!("../../runner/main.cpp")),
     ("arguments.h", include_str!("../../runner/arguments.h")),
+    ("conditions.h", include_str!("../../runner/conditions.h")),
     ("messages.h", include_str!("../../runner/messages.h")),
     ("program.h", include_str!("../../runner/program.h")),
     ("tensors.h", include_str!("../../runner/tensors.h")),

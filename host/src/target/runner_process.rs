@@ -10,6 +10,7 @@ use std::process::ExitStatus;
 use serde::Deserialize;
 
 use super::child::{End, Finished, last_lines};
+use super::conditions::Conditions;
 use super::{DeclaredValue, Error, ProgramFacts, RunOutcome, RunRequest};
 use crate::torch::protocol::TensorFile;
 
@@ -64,6 +65,7 @@ enum Message {
         warmup_ns: Vec<u64>,
         ns: Vec<u64>,
     },
+    Conditions(Box<Conditions>),
     Trace {
         path: PathBuf,
         ns: Vec<u64>,
@@ -103,6 +105,9 @@ pub fn arguments(request: &RunRequest<'_>) -> Vec<OsString> {
     ];
     for (flag, number) in numbers {
         arguments.extend([flag.into(), number.to_string().into()]);
+    }
+    if request.warmup_limit > request.warmup {
+        arguments.extend(["--warmup-limit".into(), request.warmup_limit.to_string().into()]);
     }
     if let Some(folder) = request.output_dir {
         arguments.extend(["--output-dir".into(), folder.into()]);
@@ -175,6 +180,7 @@ pub(crate) fn outcome(request: &RunRequest<'_>, target: &str, finished: &Finishe
                 outcome.warmup_ns = warmup_ns;
                 outcome.samples_ns = ns;
             }
+            Message::Conditions(conditions) => outcome.conditions = Some(*conditions),
             Message::Trace { path, ns, ns_per_tick_numerator, ns_per_tick_denominator } => {
                 #[expect(clippy::cast_precision_loss, reason = "clock ratios are small numbers")]
                 let scale = ns_per_tick_numerator as f64 / ns_per_tick_denominator as f64;

@@ -92,6 +92,7 @@ fn samples(device: &dyn Target, program: &str, processes: u32) -> Result<Vec<f64
             output_dir: None,
             threads: 1,
             warmup: WARMUP,
+            warmup_limit: WARMUP,
             iterations: SAMPLES / processes,
             max_measure: Duration::MAX,
             trace: None,

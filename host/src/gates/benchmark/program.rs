@@ -28,15 +28,17 @@ pub(super) struct Program<'a> {
 #[derive(Clone, Copy, Debug)]
 struct BlockSize {
     warmup: u32,
+    /// runs to warm up at most, while times fall
+    warmup_limit: u32,
     iterations: u32,
     max_measure: Duration,
 }
 
 impl BlockSize {
     /// One cold run.
-    const COLD: Self = Self { warmup: 0, iterations: 1, max_measure: Duration::MAX };
+    const COLD: Self = Self { warmup: 0, warmup_limit: 0, iterations: 1, max_measure: Duration::MAX };
     /// Enough to see how fast a program is.
-    const TRIAL: Self = Self { warmup: 2, iterations: 10, max_measure: Duration::from_millis(100) };
+    const TRIAL: Self = Self { warmup: 2, warmup_limit: 2, iterations: 10, max_measure: Duration::from_millis(100) };
 
     /// For two programs of such latencies.
     fn of(latencies: [Duration; 2], plan: &BenchmarkPlan) -> Self {
@@ -45,16 +47,17 @@ impl BlockSize {
         let aimed = 2.0 * plan.block.as_secs_f64() / both.as_secs_f64().max(1e-9);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small range")]
         let aimed = aimed.ceil().clamp(3.0, f64::from(MAX_ITERATIONS)) as u32;
-        let (warmup, iterations, max_measure) = if slower >= SLOW {
-            (0, 1, Duration::MAX)
+        let (warmup, warmup_limit, iterations, max_measure) = if slower >= SLOW {
+            (0, 0, 1, Duration::MAX)
         } else if slower >= SLOWISH {
-            (1, 2, Duration::MAX)
+            (1, 1, 2, Duration::MAX)
         } else if slower >= Duration::from_millis(20) {
-            (2, aimed, (plan.block * 5).max(slower * 3))
+            (2, 8, aimed, (plan.block * 5).max(slower * 3))
         } else {
-            (5, aimed, plan.block * 5)
+            (5, 50, aimed, plan.block * 5)
         };
-        Self { warmup: plan.warmup.unwrap_or(warmup), iterations, max_measure }
+        let (warmup, warmup_limit) = plan.warmup.map_or((warmup, warmup_limit), |exactly| (exactly, exactly));
+        Self { warmup, warmup_limit, iterations, max_measure }
     }
 }
 
@@ -113,6 +116,7 @@ impl<'a> Program<'a> {
             output_dir: None,
             threads: plan.threads,
             warmup: self.size.warmup,
+            warmup_limit: self.size.warmup_limit,
             iterations: self.size.iterations,
             max_measure: self.size.max_measure,
             trace: None,
@@ -127,6 +131,7 @@ impl<'a> Program<'a> {
             warmup_ns: outcome.warmup_ns,
             samples_ns: outcome.samples_ns,
             peak_memory_bytes: outcome.peak_memory_bytes,
+            conditions: outcome.conditions,
         })
     }
 }

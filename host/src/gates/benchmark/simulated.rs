@@ -139,6 +139,32 @@ fn every_sample_is_kept_with_its_place() {
 }
 
 #[test]
+fn a_hot_device_that_tells_is_given_time_to_cool_and_not_more_than_the_budget_allows() {
+    let plan = BenchmarkPlan { max_pairs: 12, min_pairs: 12, ..BenchmarkPlan::default() };
+    let of = |device: SimulatedDevice| simulate(&device, &plan).expect("simulated runs");
+    let silent = of(SimulatedDevice::new(Noise::Throttling, 1.05, 1));
+    assert_eq!(silent.conditions, None);
+    let telling = of(SimulatedDevice::new(Noise::Throttling, 1.05, 1).telling());
+    let conditions = telling.conditions.as_ref().expect("told");
+    assert!(conditions.throttled_blocks > 0 && conditions.cool_down_seconds >= 20.0, "{conditions:?}");
+    assert!(conditions.cool_down_seconds <= 75.0, "a quarter of 300 s");
+    let notes = telling.caveats();
+    assert!(notes.iter().any(|note| note.contains("s to cool")), "{notes:?}");
+    let calm = of(SimulatedDevice::new(Noise::Calm, 1.05, 1).telling());
+    assert_eq!(calm.conditions.expect("told").cool_down_seconds, 0.0);
+}
+
+#[test]
+fn a_process_warms_up_until_its_times_stop_falling() {
+    let outcome = experiment(Noise::Calm, 1.5, 1);
+    for block in outcome.before.blocks.iter().chain(&outcome.after.blocks) {
+        let (first, last) = (block.warmup_ns[0], block.warmup_ns[block.warmup_ns.len() - 1]);
+        assert!(first > 2 * last && block.warmup_ns.len() >= 5, "{:?}", block.warmup_ns);
+    }
+    assert!((5.0..9.0).contains(&outcome.before.warmup_runs), "{}", outcome.before.warmup_runs);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_answer() {
     let without_time = |mut outcome: BenchmarkOutcome| {
         outcome.report.seconds = 0.0;

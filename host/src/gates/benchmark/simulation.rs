@@ -6,13 +6,15 @@
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::{BenchmarkOutcome, BenchmarkPlan, benchmark};
+use super::{BenchmarkOutcome, BenchmarkPlan, compare};
 use crate::evidence::TargetLabel;
 use crate::progress::Silent;
+use crate::target::conditions::{Conditions, Reading, Sensor};
 use crate::target::{Error, RunOutcome, RunRequest, Target};
 
 /// The program before, as a simulated device knows it; any other path is the program after.
@@ -107,6 +109,7 @@ impl Noise {
 pub struct SimulatedDevice {
     noise: Noise,
     gain: f64,
+    tells: bool,
     state: Mutex<State>,
 }
 
@@ -129,7 +132,20 @@ impl SimulatedDevice {
         let level = WANDER * normal(&mut random);
         let heat = random.random_range(0.0..0.5);
         let state = State { random, processes: 0, load: 1.0, level, heat, hot: false };
-        Self { noise, gain, state: Mutex::new(state) }
+        Self { noise, gain, tells: false, state: Mutex::new(state) }
+    }
+
+    /// The same device, but it tells whether it slows its processors down.
+    #[must_use]
+    pub fn telling(self) -> Self {
+        Self { tells: true, ..self }
+    }
+
+    /// Leaves the device alone for a while.
+    fn rest(&self, time: Duration) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.heat = (state.heat + COOLING * time.as_secs_f64()).max(0.0);
+        state.hot &= state.heat > COOL_AGAIN;
     }
 }
 
@@ -148,6 +164,10 @@ const SLOWED: f64 = 1.5;
 impl State {
     fn chance(&mut self, probability: f64) -> bool {
         self.random.random_range(0.0..1.0) < probability
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { cooling: vec![Sensor { kind: "cpu".to_owned(), value: self.hot.into() }], ..Reading::default() }
     }
 
     /// Factor of a whole process.
@@ -201,7 +221,20 @@ impl State {
 /// # Errors
 /// None that a simulated device makes by itself.
 pub fn simulate(device: &SimulatedDevice, plan: &BenchmarkPlan) -> Result<BenchmarkOutcome, Error> {
-    benchmark(device, Path::new(BEFORE), Path::new(AFTER), &[], plan, &Silent)
+    let rest = |time| {
+        device.rest(time);
+        Ok(())
+    };
+    compare(device, [Path::new(BEFORE), Path::new(AFTER)], &[], plan, &Silent, &rest)
+}
+
+/// Like the runner's: whether one of the last two runs was faster than every run before.
+fn still_falling(times: &[u64]) -> bool {
+    let (earlier, last) = times.split_at(times.len().saturating_sub(2));
+    match (earlier.iter().min(), last.iter().min()) {
+        (Some(&earlier), Some(&last)) => u128::from(last) * 100 < u128::from(earlier) * 98,
+        _ => true,
+    }
 }
 
 /// A draw from the standard normal distribution.
@@ -226,6 +259,7 @@ impl Target for SimulatedDevice {
         let plain = if request.program == Path::new(BEFORE) { LATENCY } else { LATENCY / self.gain };
         let plain = plain * state.process(self.noise);
         let mut outcome = RunOutcome::default();
+        let before = state.reading();
         let mut cold = COLD.into_iter();
         let mut run = || {
             let time = state.sample(self.noise, plain * cold.next().unwrap_or(1.0));
@@ -234,6 +268,9 @@ impl Target for SimulatedDevice {
             time
         };
         outcome.warmup_ns = (0..request.warmup).map(|_| run()).collect();
+        while outcome.warmup_ns.len() < request.warmup_limit as usize && still_falling(&outcome.warmup_ns) {
+            outcome.warmup_ns.push(run());
+        }
         let limit = request.max_measure.as_nanos();
         let mut measured = 0;
         for _ in 0..request.iterations {
@@ -244,6 +281,8 @@ impl Target for SimulatedDevice {
                 break;
             }
         }
+        let after = state.reading();
+        outcome.conditions = self.tells.then(|| Conditions { before, after, ..Conditions::default() });
         Ok(outcome)
     }
 

@@ -1,5 +1,6 @@
 //! The gate's verdict in words, and its evidence as facts.
 
+use super::conditions::DeviceConditions;
 use super::{BenchmarkOutcome, BenchmarkPlan, Side, Statistic, StopReason};
 use crate::gates::Fact;
 
@@ -88,8 +89,15 @@ impl BenchmarkOutcome {
             );
         }
         add("threads", self.threads.to_string());
+        if self.pairs() > 0 {
+            let runs = |side: &Side| format!("{:.0}", side.warmup_runs);
+            add("warm-up runs of a process", format!("{} before, {} after", runs(&self.before), runs(&self.after)));
+        }
         if let (Some(before), Some(after)) = (self.before.peak_memory_bytes, self.after.peak_memory_bytes) {
             add("peak memory", format!("{} → {}", megabytes(before), megabytes(after)));
+        }
+        for (name, value) in self.conditions.iter().flat_map(DeviceConditions::facts) {
+            add(name, value);
         }
         for observation in self.unrest() {
             add("not calm", observation);
@@ -116,6 +124,7 @@ impl BenchmarkOutcome {
         for (name, side) in [("before", &self.before), ("after", &self.after)] {
             words.extend(side.unrest().into_iter().map(|text| format!("the program {name} {text}")));
         }
+        words.extend(self.conditions.iter().flat_map(DeviceConditions::unrest));
         words
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::TrialOutcome;
 use crate::evidence::{Evidence, TargetLabel};
 use crate::gates::benchmark::Statistic;
+use crate::gates::benchmark::conditions::DeviceConditions;
 use crate::gates::{Gate, GateReport};
 use crate::torch::protocol::SourceLine;
 
@@ -112,12 +113,49 @@ pub struct Comparison {
     pub after: Evidence,
     /// `before` over `after`, above 1 when the second is faster; unit `ratio`, with its interval
     pub ratio: Evidence,
+    /// intra-op threads of both programs
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// more about the runs of each program, the first one first
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramRuns>,
+    /// what the device was doing meanwhile; absent when it does not tell
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<DeviceConditions>,
     /// every sample, in the order of the measurement
     #[serde(default)]
     pub blocks: Vec<Block>,
     /// what the measurement noticed: drift, several modes, extra rounds
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// How one of two programs ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramRuns {
+    /// which one
+    pub program: Side,
+    /// peak resident memory of a process, the median of its processes; unit `bytes`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<Evidence>,
+    /// the ways it ran, fastest first
+    #[serde(default)]
+    pub modes: Vec<RunMode>,
+    /// median of the last blocks over that of the first ones, when there is a trend to tell
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<f64>,
+    /// runs that a process needed to warm up, the median of its processes
+    #[serde(default)]
+    pub warmup_runs: f64,
+}
+
+/// A way in which a program ran.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunMode {
+    /// median of its samples, milliseconds
+    pub median_ms: f64,
+    /// part of all samples, from 0 to 1
+    pub share: f64,
 }
 
 /// Which of two programs.
@@ -135,6 +173,12 @@ pub enum Side {
 pub struct Block {
     /// which program it ran
     pub program: Side,
+    /// which round of blocks it is of, from 0
+    #[serde(default)]
+    pub round: u32,
+    /// runs before the measured ones, milliseconds, in order
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warmup_ms: Vec<f64>,
     /// one entry a run, milliseconds, in order
     pub samples_ms: Vec<f64>,
 }

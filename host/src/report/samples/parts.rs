@@ -3,6 +3,7 @@
 use super::super::model::*;
 use crate::evidence::{Evidence, Interval, Measured, TargetLabel};
 use crate::gates::benchmark::Statistic;
+use crate::gates::benchmark::conditions::DeviceConditions;
 use crate::gates::{Fact, Gate, GateReport, GateStatus};
 use crate::torch::protocol::{Reason, SourceLine};
 
@@ -159,15 +160,37 @@ pub(super) fn comparison(before: f64, after: f64, spread: f64, interval: (f64, f
                 if (position + position / 2) % 2 == 0 { (Side::Before, before) } else { (Side::After, after) };
             let samples_ms =
                 (0..10).map(|_| ((median * (0.97 + spread * noise())) * 1000.0).round() / 1000.0).collect();
-            Block { program, samples_ms }
+            Block { program, round: position / 6, warmup_ms: vec![median * 2.0, median], samples_ms }
         })
         .collect();
+    let runs = |program, median_ms: f64, memory: f64| ProgramRuns {
+        program,
+        peak_memory: Some(measured(memory, "bytes", 12, None)),
+        modes: vec![RunMode { median_ms, share: 1.0 }],
+        drift: None,
+        warmup_runs: 2.0,
+    };
     Comparison {
         statistic: Statistic::Median,
         target: host(),
         before: measured(before, "ms", 120, Some((before * 0.985, before * 1.02))),
         after: measured(after, "ms", 120, Some((after * 0.985, after * 1.02))),
         ratio: measured(before / after, "ratio", 240, Some(interval)),
+        threads: Some(4),
+        programs: vec![runs(Side::Before, before, 412e6), runs(Side::After, after, 398e6)],
+        conditions: Some(DeviceConditions {
+            others_share: Some(0.03),
+            others_share_most: Some(0.08),
+            switches_per_second: Some(4.0),
+            load_before: Some(0.4),
+            load_after: Some(1.1),
+            temperature_before: Some(41.0),
+            temperature_most: Some(58.5),
+            frequency_least: Some(2400.0),
+            frequency_most: Some(2400.0),
+            governors: vec!["schedutil".into()],
+            ..DeviceConditions::default()
+        }),
         blocks,
         notes: Vec::new(),
     }
