@@ -211,7 +211,7 @@ pub struct BenchmarkOutcome {
     /// how many times as fast the program after is, blocks being compared with those of the same round and
     /// without the trend; `None` when nothing was measured
     pub ratio: Option<f64>,
-    /// of the ratio; `None` when there are too few pairs for one
+    /// of the ratio; `None` when an end is open, as the order of few blocks can leave it
     pub interval: Option<Interval>,
     /// the looks
     pub looks: Vec<Look>,
@@ -377,7 +377,7 @@ impl Experiment {
         let blocks = self.blocks();
         let told = || blocks.iter().filter_map(|block| block.conditions.as_ref());
         let calm = conditions::calmest(told().flat_map(|conditions| [&conditions.before, &conditions.after]));
-        calm.zip(told().last()).is_some_and(|(calm, last)| last.after.throttled(calm))
+        calm.zip(told().next_back()).is_some_and(|(calm, last)| last.after.throttled(calm))
     }
 
     fn pairs(&self) -> u32 {

@@ -25,8 +25,9 @@ pub(super) fn markdown(devices: &[Device]) -> String {
     page.paragraph("## The figures");
     page.paragraph(&format!(
         "Every figure here is SIMULATED: the gate itself, the code that `optimize` runs, on devices that answer \
-         with times drawn from a known distribution, so that the truth is known. Seeds are 0 to {}, {} and {} for \
-         each device and gain, and the same sources give the same page. None of this says how fast any device is. \
+         with times drawn from a known distribution, so that the truth is known. Every device is seeded with its kind, \
+         the gain and a number from 0 to {} (power: to {}, interval: to {}), the order of blocks with the number, \
+         and the same sources give the same page. None of this says how fast any device is. \
          {FALSE_ACCEPTS} experiments where nothing should be accepted, {POWER} elsewhere; ranges in brackets are \
          Wilson's at 95 %.",
         FALSE_ACCEPTS - 1,
@@ -202,7 +203,7 @@ impl Page {
             "How often the reported interval holds the true ratio, here 1.05, in {COVERAGE} experiments; at least \
              {:.0} % are promised. Beside it a hierarchical bootstrap of the ratio of medians (pairs of blocks, then \
              samples in a block) at the same confidence over the same blocks: with so few blocks, and a gate that \
-             stops where the figures look clear, it promises more than it keeps.",
+             stops where the figures look clear, it keeps less than it promises where the device is not calm.",
             asked * 100.0
         ));
         let rows = devices.iter().map(|device| {

@@ -19,7 +19,7 @@ impl BenchmarkOutcome {
         };
         let times =
             format!("{} → {}{what}", milliseconds(self.before.compared_ns), milliseconds(self.after.compared_ns));
-        let interval = self.interval.map_or("too few pairs for an interval".to_owned(), |interval| {
+        let interval = self.interval.map_or("too few pairs for an interval with two ends".to_owned(), |interval| {
             format!("{:.2} to {:.2} at {:.0} %", interval.low, interval.high, interval.confidence * 100.0)
         });
         let range = format!("{times}, ratio {ratio:.2} ({interval})");
