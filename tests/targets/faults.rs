@@ -74,6 +74,7 @@ fn run(target: &DeviceTarget, folder: &Path) -> Result<RunOutcome, Error> {
         output_dir: Some(folder),
         threads: 1,
         warmup: 0,
+        warmup_limit: 0,
         iterations: 1,
         max_measure: Duration::ZERO,
         trace: Some(TraceRequest { path: &trace, iterations: 1 }),

@@ -30,6 +30,10 @@ pub(super) struct TargetArguments {
 
 /// See where programs can run, and what can be concluded there
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  delegate-doctor targets list            What this machine can reach now
+  delegate-doctor targets probe adb       What the connected phone is, and that programs run there")]
 pub(super) struct Arguments {
     #[command(subcommand)]
     command: Command,
