@@ -97,6 +97,9 @@ fn cold_warm_and_native_rules_propose_the_same_for_ten_thousand_nodes() {
     for found in cold.iter().filter(|found| !found.draft.is_empty()) {
         let patch = found.draft.finish(&program, &mut ReferenceEvaluator::default()).expect("a patch");
         let applied = program.apply(&patch).expect("it applies");
+        let known = found.draft.applied_to(&program).expect("nothing is folded");
+        assert_eq!(known.program.fingerprint(), applied.program.fingerprint(), "what the draft gave when it was tried");
+        assert!(found.draft.applied_to(&applied.program).is_none(), "another program");
         let back = applied.program.apply(&applied.inverse()).expect("it is taken back").program;
         assert_eq!(back.fingerprint(), program.fingerprint());
     }

@@ -12,7 +12,7 @@ use fs_err as fs;
 use crate::clock::Clock;
 use crate::files;
 use crate::gates::tolerance::Claim;
-use crate::graph::{NodeId, Patch, Program};
+use crate::graph::{Applied, NodeId, Patch, Program};
 use crate::matching::{Facts, Index, Remark, Target};
 use crate::pipeline::{Base, Error, check_interrupt};
 use crate::progress::Progress;
@@ -43,6 +43,8 @@ pub(crate) struct Candidate {
     /// anchors, in execution order
     pub(crate) sites: Vec<NodeId>,
     pub(crate) patch: Patch,
+    /// what the patch gives on the program that the rules were asked about, where that is known already
+    pub(crate) applied: Option<Applied>,
     /// the rule's own explanation
     pub(crate) why: String,
     pub(crate) claim: Claim,
@@ -355,7 +357,8 @@ fn candidate(
         why.push_str(&format!("; and {more} more"));
     }
     let claim = draft.proposals.iter().fold(Claim::Exact, |claim, proposal| weaker(claim, claim_of(proposal.numerics)));
-    Ok(Candidate { rule: rule.clone(), sites, patch, why, claim, share })
+    let applied = draft.applied_to(program).cloned();
+    Ok(Candidate { rule: rule.clone(), sites, patch, applied, why, claim, share })
 }
 
 fn claim_of(numerics: Numerics) -> Claim {

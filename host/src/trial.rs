@@ -153,7 +153,10 @@ fn apply(
     candidate: &Candidate,
 ) -> Result<(PathBuf, Applied, StoredProgram), Error> {
     let folder = bench.folder.folder(&format!("rounds/{round}/{}", candidate.rule.id))?;
-    let applied = from.program.apply(&candidate.patch)?;
+    let applied = match candidate.applied.as_ref().filter(|applied| applied.is_of(&from.program)) {
+        Some(applied) => applied.clone(),
+        None => from.program.apply(&candidate.patch)?,
+    };
     let path = folder.join("program.pt2");
     archive::write(&applied.program, &path)?;
     let key = export::content_key(&path)?;

@@ -127,6 +127,11 @@ pub struct Applied {
 }
 
 impl Applied {
+    /// True when the patch was applied to this very program, not to another with the same content.
+    pub fn is_of(&self, program: &Program) -> bool {
+        self.original.is(program)
+    }
+
     /// The patch that restores the original when it is applied to `program`.
     pub fn inverse(&self) -> Patch {
         let undo = Undo::between(&self.program, &self.original);

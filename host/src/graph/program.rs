@@ -281,6 +281,11 @@ impl Program {
         super::patch::apply(self, patch)
     }
 
+    /// True for a program and its clones; what a patch gives is another program.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.facts, &other.facts)
+    }
+
     /// The JSON of the program.
     pub(super) fn document(&self) -> Result<Json, archive::Error> {
         let nodes = self.node_list().ok_or_else(|| self.inconsistent("a node mentions a value that is gone"))?;

@@ -9,16 +9,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fold::{self, Evaluator, FoldError, FoldRequest};
 use super::{Operand, Proposal, Refusal, Step, ValueRef, operand_refs, refused_by_graph, storage};
-use crate::graph::{NodeId, Patch, PatchEdit, Program, TensorMeta, ValueId, ValueSource};
+use crate::graph::{Applied, NodeId, Patch, PatchEdit, Program, TensorMeta, ValueId, ValueSource};
 
 /// Elements that rewrites may have stored in a program that stores nothing itself.
 const LEAST_FOLDED: usize = 1 << 22;
 
 /// Rewrites that go together.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Draft {
     /// in execution order of their anchors
     pub proposals: Vec<Proposal>,
+    /// the patch and what it gives, from the look at whether the rewrites hold together; not where values are
+    /// folded, whose content is computed later
+    tried: Option<(Patch, Applied)>,
+}
+
+impl PartialEq for Draft {
+    fn eq(&self, other: &Self) -> bool {
+        self.proposals == other.proposals
+    }
 }
 
 /// What came of combining.
@@ -73,7 +82,8 @@ pub fn combine(program: &Program, proposals: Vec<Proposal>) -> Combined {
     if combined.draft.proposals.is_empty() {
         return combined;
     }
-    if combined.draft.holds(program).is_ok() {
+    if let Ok(tried) = combined.draft.holds(program) {
+        combined.draft.tried = tried;
         return combined;
     }
     let together = std::mem::take(&mut combined.draft.proposals);
@@ -106,7 +116,7 @@ fn most_folded(program: &Program) -> usize {
 
 /// Refuses the guilty ones. Applying costs as much as the graph is large, so they are looked for by halves.
 fn sift(program: &Program, proposals: Vec<Proposal>, refused: &mut Vec<Refusal>) -> Vec<Proposal> {
-    let mut group = Draft { proposals };
+    let mut group = Draft { proposals, tried: None };
     let Err(broken) = group.holds(program) else { return group.proposals };
     if let [proposal] = group.proposals.as_slice() {
         refused.push(match broken {
@@ -125,7 +135,7 @@ fn sift(program: &Program, proposals: Vec<Proposal>, refused: &mut Vec<Refusal>)
 fn longest_that_holds(program: &Program, proposals: &[Proposal]) -> usize {
     let holds = |count: usize| {
         let first = proposals.get(..count).unwrap_or_default().to_vec();
-        Draft { proposals: first }.holds(program).is_ok()
+        Draft { proposals: first, tried: None }.holds(program).is_ok()
     };
     if proposals.len() <= 1 || holds(proposals.len()) {
         return proposals.len();
@@ -162,6 +172,9 @@ impl Draft {
     /// # Errors
     /// When a folded value cannot be computed.
     pub fn finish(&self, program: &Program, evaluator: &mut dyn Evaluator) -> Result<Patch, FoldError> {
+        if let Some((patch, _)) = &self.tried {
+            return Ok(patch.clone());
+        }
         self.assemble(program, &mut |proposal, request| {
             let failed = |reason| FoldError { rule: proposal.origin.clone(), reason };
             request
@@ -172,8 +185,14 @@ impl Draft {
         .map(|(patch, _)| patch)
     }
 
+    /// What the finished patch gives on `program`, where that is known already: on the program that the draft was
+    /// made for, if nothing is folded.
+    pub fn applied_to(&self, program: &Program) -> Option<&Applied> {
+        self.tried.as_ref().map(|(_, applied)| applied).filter(|applied| applied.is_of(program))
+    }
+
     /// Applies the patch with zeros for folded values, to see what it does to the graph.
-    fn holds(&self, program: &Program) -> Result<(), Broken> {
+    fn holds(&self, program: &Program) -> Result<Option<(Patch, Applied)>, Broken> {
         let zeros = |meta: &TensorMeta| {
             let count: i64 = meta.fixed_sizes().unwrap_or_default().iter().product();
             vec![0_u8; usize::try_from(count).unwrap_or(0).saturating_mul(meta.dtype.bytes())]
@@ -182,7 +201,10 @@ impl Draft {
             .assemble(program, &mut |_, request| request.map(|request| zeros(&request.meta)))
             .map_err(Broken::Storage)?;
         let applied = program.apply(&patch).map_err(Broken::Graph)?;
-        storage::check(program, &applied, &replaced).map_err(Broken::Storage)
+        storage::check(program, &applied, &replaced).map_err(Broken::Storage)?;
+        let folds = self.proposals.iter().flat_map(|proposal| &proposal.steps);
+        let folds = folds.into_iter().any(|step| matches!(step, Step::Fold { .. }));
+        Ok((!folds).then_some((patch, applied)))
     }
 
     /// One patch from all proposals; `content` gives the bytes of each folded value.

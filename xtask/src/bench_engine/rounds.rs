@@ -43,6 +43,11 @@ pub(super) fn round(program: &Program, rules: &[Rule]) -> Result<Round, String> 
         if found.draft.is_empty() {
             continue;
         }
+        // The first repair was applied when it was seen that it holds together.
+        if let Some(applied) = found.draft.applied_to(&current) {
+            current = applied.program.clone();
+            continue;
+        }
         let patch =
             found.draft.finish(program, &mut ReferenceEvaluator::default()).map_err(|error| error.to_string())?;
         // What does not apply on top of the other rules' repairs is tried by itself.
