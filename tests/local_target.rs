@@ -7,8 +7,11 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use dd_tests::python;
-use delegate_doctor::gates::GateStatus;
 use delegate_doctor::gates::benchmark::{BenchmarkPlan, benchmark};
+use delegate_doctor::gates::inputs::{InputKind, InputSet, Inputs};
+use delegate_doctor::gates::reference::{ProgramRun, Reference};
+use delegate_doctor::gates::tolerance::Claim;
+use delegate_doctor::gates::{GateStatus, backend_fidelity, device_correctness};
 use delegate_doctor::hint::Hint as _;
 use delegate_doctor::profile::{self, InstructionKind, etdump};
 use delegate_doctor::progress::Silent;
@@ -221,36 +224,92 @@ fn what_is_no_program_is_refused_at_loading() {
     assert!(stage == "load" && reason.contains("AccessFailed, 0x22"), "{reason}");
 }
 
+/// A program with three bits of it turned over, always the same for a number.
+fn mutated(whole: &[u8], number: u64) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..3 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let at = usize::try_from(state % bytes.len() as u64).expect("small");
+        bytes[at] ^= 1 << (state >> 40 & 7);
+    }
+    bytes
+}
+
 #[test]
-fn a_corrupted_program_is_a_typed_error_or_runs() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let whole = fs_err::read(bench().program("softmax_head")).expect("program");
+fn a_corrupted_program_is_a_typed_error_or_runs_and_is_accepted_only_when_it_is_right() {
+    const MUTATIONS: u64 = 1_000;
+    let program = bench().program("softmax_head");
+    let whole = fs_err::read(&program).expect("program");
     let inputs = bench().record("softmax_head").inputs;
-    let path = folder.path().join("mutated.pte");
-    let mut seen = [0; 3];
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    for _ in 0..150 {
-        let mut bytes = whole.clone();
-        for _ in 0..3 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let at = usize::try_from(state % bytes.len() as u64).expect("small");
-            bytes[at] ^= 1 << (state >> 40 & 7);
-        }
-        fs_err::write(&path, &bytes).expect("write");
-        match bench().target.run(&RunRequest { timeout: Duration::from_secs(20), ..request(&path, &inputs) }) {
-            Ok(_) => seen[0] += 1,
+    let run_of = |path: &Path| {
+        let outputs = tempfile::tempdir().expect("temporary folder");
+        let asked = RunRequest {
+            output_dir: Some(outputs.path()),
+            warmup: 0,
+            iterations: 1,
+            timeout: Duration::from_secs(5),
+            ..request(path, &inputs)
+        };
+        let outcome = bench().target.run(&asked)?;
+        Ok(ProgramRun::from_target(&outcome, &ProgramRun::default()).expect("outputs that can be read"))
+    };
+    let right = run_of(&program).expect("the whole program runs");
+    let tensors = inputs.iter().map(|input| Tensor::read(input).expect("input")).collect();
+    let set = InputSet { name: "the recorded inputs".to_owned(), kind: InputKind::User, tensors };
+    let sets = Inputs { sets: vec![set], probes: Vec::new() };
+    let reference = Reference::new(sets, Vec::new(), vec![right.clone()], &[]).expect("a reference");
+    let label = bench().target.label();
+    let original = backend_fidelity::measure(&reference, &label, vec![Ok(right.clone())]);
+
+    // Ran and passed the gates, ran and did not, refused or too slow, crashed.
+    let judge = |number: u64| -> usize {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("mutated.pte");
+        fs_err::write(&path, mutated(&whole, number)).expect("write");
+        match run_of(&path) {
+            Ok(run) => {
+                let repaired = backend_fidelity::measure(&reference, &label, vec![Ok(run.clone())]);
+                let reports = [
+                    device_correctness::judge(&reference, &original, &repaired).report,
+                    backend_fidelity::judge(&reference, &original, &repaired, Claim::Exact).report,
+                ];
+                if reports.iter().any(|report| report.status != GateStatus::Pass) {
+                    return 1;
+                }
+                let values = |run: &ProgramRun| -> Vec<f64> {
+                    run.outputs.iter().flat_map(|output| output.to_f64().expect("floats")).collect()
+                };
+                let (found, wanted) = (values(&run), values(&right));
+                assert_eq!(found.len(), wanted.len(), "mutation {number}");
+                for (found, wanted) in found.iter().zip(wanted) {
+                    assert!((found - wanted).abs() < 1e-4, "mutation {number} passed with {found} for {wanted}");
+                }
+                0
+            }
             // A changed size can mean a thousand times the work.
-            Err(Error::Refused { .. } | Error::Timeout { .. }) => seen[1] += 1,
+            Err(Error::Refused { .. } | Error::Timeout { .. }) => 2,
             Err(Error::Crash { how, .. }) => {
                 assert!(how.starts_with("signal "), "{how}");
-                seen[2] += 1;
+                3
             }
-            Err(other) => panic!("{other}"),
+            Err(other) => panic!("mutation {number}: {other}"),
         }
-    }
-    assert!(seen[1] > 10, "ran, refused, crashed: {seen:?}");
+    };
+    let mut seen = [0; 4];
+    std::thread::scope(|scope| {
+        let halves = [0, 1].map(|half| {
+            let judge = &judge;
+            scope.spawn(move || (half..MUTATIONS).step_by(2).map(judge).collect::<Vec<usize>>())
+        });
+        for half in halves {
+            half.join().expect("no mutation takes the tool down").into_iter().for_each(|which| seen[which] += 1);
+        }
+    });
+    assert_eq!(seen.iter().sum::<u64>(), MUTATIONS);
+    assert!(seen[1] > 10 && seen[2] > 10, "passed, failed, refused, crashed: {seen:?}");
 }
 
 #[test]
