@@ -65,7 +65,9 @@ fn settings_without_sense_are_refused() {
         (&["--memory-limit", "lots"], "expected a size like `8GiB`"),
         (&["--jobs", "0"], "`jobs` must be 1 or more: `0`"),
         (&["--seed", "random"], "'random' for '--seed <N>'"),
-        (&["--target", "phone"], "[possible values: local]"),
+        (&["--target", "phone"], "it is one of `local`, `qemu[:CPU]`, `adb[:SERIAL]` and `ssh:HOST`"),
+        (&["--target", "ssh:-oProxyCommand=x"], "`-oProxyCommand=x` is no name of a host"),
+        (&["--target", "local:2"], "this host has no further name"),
         (&["--format", "xml"], "[possible values: text, json]"),
     ] {
         let arguments: Vec<&str> = ["net.py"].iter().chain(flags).copied().collect();

@@ -99,12 +99,12 @@ impl Hint for Error {
                 "Show it with `{}`, or start a new run without `--resume`",
                 shell::line(["delegate-doctor", "report", &path.display().to_string()])
             )),
-            Self::Io { source, .. } => source.hint().or_else(|| match source.kind() {
+            Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                     Some("A file stands where the folder should be; give another folder with `--out`".to_owned())
                 }
-                _ => Some("Give a folder that can be made and written with `--out`".to_owned()),
-            }),
+                _ => source.hint().or(Some("Give a folder that can be made and written with `--out`".to_owned())),
+            },
             Self::Record { .. } => Some("Start a new run with `--out`".to_owned()),
         }
     }

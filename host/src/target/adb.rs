@@ -25,7 +25,7 @@ const SDK_VARIABLES: [&str; 2] = ["ANDROID_HOME", "ANDROID_SDK_ROOT"];
 pub struct AdbOptions {
     /// serial number; none: the only device there is
     pub serial: Option<String>,
-    /// folder on the device for this tool's files; none: [`FOLDER`]
+    /// folder on the device for this tool's files; none: below `/data/local/tmp`
     pub folder: Option<String>,
     /// more environment variables for the client, e.g. the port of another server
     pub variables: Vec<(String, String)>,

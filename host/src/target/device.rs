@@ -1,7 +1,7 @@
 //! A device at the other end of a cable or a network: files are copied there, programs run there, results are
 //! copied back, and nothing counts unless the bytes at both ends agree.
 //!
-//! A [`Link`] knows how to run a script on the device and how to copy a file; [`DeviceTarget`] does the rest, the
+//! A link knows how to run a script on the device and how to copy a file; [`DeviceTarget`] does the rest, the
 //! same for phones and boards. On the device everything lies below one folder:
 //!
 //! ```text
