@@ -7,16 +7,21 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::bundle::Bundle;
 use super::child::{self, End, Finished, last_lines};
 use super::device::{DeviceTarget, Link};
 use super::{Error, plain_words};
+use crate::interrupt;
 use crate::progress::Progress;
 
 /// Time for a question to the server, which may have to start.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a device that was just connected may take until the server has greeted it.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(8);
+/// Between two looks at such a device.
+const ARRIVAL_PAUSE: Duration = Duration::from_millis(250);
 /// Where the tools of Android's SDK are, below what these variables name.
 const SDK_VARIABLES: [&str; 2] = ["ANDROID_HOME", "ANDROID_SDK_ROOT"];
 
@@ -124,6 +129,12 @@ impl Listed {
             _ => DeviceState::Offline,
         }
     }
+
+    /// Whether it may take commands in a moment: a device that was just plugged in, connected to or restarted is
+    /// called by these words until the server has greeted it.
+    fn is_on_its_way(&self) -> bool {
+        matches!(self.word.as_str(), "offline" | "connecting" | "authorizing")
+    }
 }
 
 /// The client in use.
@@ -193,6 +204,29 @@ fn read_list(said: &str) -> Vec<Listed> {
     devices
 }
 
+/// The device that is meant among those listed: the one with the serial number, or the only one that takes commands,
+/// or else the first.
+///
+/// # Errors
+/// When it is not there, or several could be meant.
+fn choose(listed: Vec<Listed>, serial: Option<&str>) -> Result<Listed, Error> {
+    if let Some(serial) = serial {
+        let named = listed.into_iter().find(|device| device.serial == serial);
+        return named.ok_or_else(|| not_ready(DeviceState::None, &format!("no device `{serial}` is connected")));
+    }
+    let (mut ready, others): (Vec<Listed>, Vec<Listed>) =
+        listed.into_iter().partition(|device| device.state() == DeviceState::Ready);
+    match (ready.len(), others.into_iter().next()) {
+        (1, _) => Ok(ready.remove(0)),
+        (0, None) => Err(not_ready(DeviceState::None, "no device is connected")),
+        (0, Some(device)) => Ok(device),
+        (count, _) => {
+            let reason = format!("{count} devices are connected, and none was named");
+            Err(not_ready(DeviceState::Several, &reason))
+        }
+    }
+}
+
 /// An error that names the state that the devices are in.
 pub(crate) fn not_ready(state: DeviceState, reason: &str) -> Error {
     Error::NotReady { state, reason: reason.to_owned() }
@@ -214,25 +248,16 @@ impl AdbLink {
     /// When it is not there or takes no commands.
     fn open(options: &AdbOptions) -> Result<Self, Error> {
         let client = client()?;
-        let listed = list_by(&client, &options.variables)?;
-        let device = match &options.serial {
-            Some(serial) => listed
-                .into_iter()
-                .find(|device| device.serial == *serial)
-                .ok_or_else(|| not_ready(DeviceState::None, &format!("no device `{serial}` is connected")))?,
-            None => {
-                let mut ready: Vec<Listed> =
-                    listed.iter().filter(|device| device.state() == DeviceState::Ready).cloned().collect();
-                match (ready.len(), listed.into_iter().next()) {
-                    (1, _) => ready.remove(0),
-                    (0, None) => return Err(not_ready(DeviceState::None, "no device is connected")),
-                    (0, Some(device)) => device,
-                    (count, _) => {
-                        let reason = format!("{count} devices are connected, and none was named");
-                        return Err(not_ready(DeviceState::Several, &reason));
-                    }
-                }
+        let begin = Instant::now();
+        let device = loop {
+            let device = choose(list_by(&client, &options.variables)?, options.serial.as_deref())?;
+            if !device.is_on_its_way() || begin.elapsed() > ARRIVAL_TIMEOUT {
+                break device;
             }
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(ARRIVAL_PAUSE);
         };
         match device.state() {
             DeviceState::Ready => {
@@ -315,6 +340,26 @@ impl Link for AdbLink {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_device_that_is_meant_is_chosen_or_told() {
+        let listed = |devices: &[(&str, &str)]| -> Vec<Listed> {
+            let one = |&(serial, word): &(&str, &str)| Listed { serial: serial.into(), word: word.into(), model: None };
+            devices.iter().map(one).collect()
+        };
+        let chosen = |devices: &[(&str, &str)], serial: Option<&str>| match choose(listed(devices), serial) {
+            Ok(device) => Ok((device.serial.clone(), device.is_on_its_way())),
+            Err(Error::NotReady { state, .. }) => Err(state),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(chosen(&[], None), Err(DeviceState::None));
+        assert_eq!(chosen(&[("a", "device")], Some("b")), Err(DeviceState::None));
+        assert_eq!(chosen(&[("a", "offline"), ("b", "device")], None), Ok(("b".into(), false)));
+        assert_eq!(chosen(&[("a", "offline"), ("b", "device")], Some("a")), Ok(("a".into(), true)));
+        assert_eq!(chosen(&[("a", "authorizing")], None), Ok(("a".into(), true)));
+        assert_eq!(chosen(&[("a", "unauthorized")], None), Ok(("a".into(), false)));
+        assert_eq!(chosen(&[("a", "device"), ("b", "device")], None), Err(DeviceState::Several));
+    }
 
     #[test]
     fn devices_are_told_apart_by_what_the_server_says() {
