@@ -192,7 +192,10 @@ fn stray(registry: &Repository, listed: &BTreeSet<String>, audit: &mut Audit) ->
         } else if path.starts_with("targets/") && !listed.contains(&path) {
             say(audit, &path, "no document lists it");
         } else if path.starts_with(STAGING) {
-            say(audit, &path, "it waits for signatures");
+            match registry.next_root_changes() {
+                Ok(changes) => say(audit, &path, format!("it waits for signatures: {}", changes.join("; "))),
+                Err(error) => say(audit, &path, told(&error)),
+            }
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ use super::layout;
 use super::metadata::{Document, Envelope, Key, Root};
 use super::writer::{Error, Repository, STAGING, role_keys, role_name};
 use crate::files;
+use crate::sandbox::printable;
 
 /// The roles that the root binds to keys.
 pub const ROOT_ROLES: [&str; 4] = ["root", "targets", "snapshot", "timestamp"];
@@ -70,7 +71,7 @@ impl Repository {
         change: impl FnOnce(&mut Root) -> Result<(), Error>,
     ) -> Result<RootState, Error> {
         let old = self.root()?;
-        let mut envelope = match self.staged_root()? {
+        let mut envelope = match self.staged_root(&old)? {
             Some(staged) => staged,
             None => {
                 let mut root = old.signed.clone();
@@ -95,8 +96,10 @@ impl Repository {
     /// # Errors
     /// When none waits, or a key belongs neither to the root before nor to this one.
     pub fn sign_root(&self, signing: &[&SigningKey]) -> Result<RootState, Error> {
-        let staged = self.staged_root()?.ok_or_else(|| self.no_role("root that waits for signatures".to_owned()))?;
-        self.finish_root(&self.root()?, staged, signing)
+        let old = self.root()?;
+        let staged = self.staged_root(&old)?;
+        let staged = staged.ok_or_else(|| self.no_role("root that waits for signatures".to_owned()))?;
+        self.finish_root(&old, staged, signing)
     }
 
     fn finish_root(
@@ -120,6 +123,9 @@ impl Repository {
             |role, keys: &BTreeMap<String, Key>| envelope.signers(role, keys).map_err(|source| self.document(source));
         let old_count = (count(old_role, &old.signed.keys)?, old_role.threshold);
         let own_count = (count(&own_role, &envelope.signed.keys)?, own_role.threshold);
+        if old_count.0 == 0 {
+            return Err(Error::BegunByOthers { version: old.signed.version });
+        }
         let version = envelope.signed.version;
         let bytes = self.bytes(&envelope)?;
         let staged = self.staged_root_path(version);
@@ -139,15 +145,56 @@ impl Repository {
         self.folder().join(STAGING).join(format!("{version}.root.json"))
     }
 
-    fn staged_root(&self) -> Result<Option<Envelope<Root>>, Error> {
-        let version = self.following("root", Some(self.root()?.signed.version))?;
+    /// The root that waits; none when nobody began one. Anybody who can change the folder could have put it there,
+    /// so it counts only with a signature by a key of the root before it.
+    fn staged_root(&self, old: &Envelope<Root>) -> Result<Option<Envelope<Root>>, Error> {
+        let version = self.following("root", Some(old.signed.version))?;
         let path = self.staged_root_path(version);
         if !path.exists() {
             return Ok(None);
         }
         let bytes = files::read_regular(&path, layout::MOST_ROOT_BYTES)?;
         let what = format!("`{STAGING}/{version}.root.json`");
-        Envelope::parse(&what, &bytes).map(Some).map_err(|source| self.document(source))
+        let staged = Envelope::parse(&what, &bytes).map_err(|source| self.document(source))?;
+        match self.check_next_root(old, &staged) {
+            Ok(()) => Ok(Some(staged)),
+            Err(why) => Err(Error::StrangeRoot { path, why }),
+        }
+    }
+
+    /// Checks that a root that lacks signatures follows the present one and was begun by a holder of its keys.
+    ///
+    /// # Errors
+    /// The reason when it was not.
+    pub(super) fn check_next_root(&self, old: &Envelope<Root>, next: &Envelope<Root>) -> Result<(), String> {
+        let expected = old.signed.version.saturating_add(1);
+        if next.signed.version != expected {
+            return Err(format!("it says it is version {}, and version {expected} comes next", next.signed.version));
+        }
+        let role = old.signed.roles.get("root").ok_or("the root before it names no keys of its own")?;
+        match next.signers(role, &old.signed.keys) {
+            Ok(0) => Err("no key of the root before it has signed it".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What the next root would change, one line each; what it changed when none waits.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn next_root_changes(&self) -> Result<Vec<String>, Error> {
+        let root = self.root()?;
+        if let Some(staged) = self.staged_root(&root)? {
+            return Ok(root_changes(&root.signed, &staged.signed));
+        }
+        match root.signed.version {
+            0 | 1 => Ok(Vec::new()),
+            version => {
+                let (before, _): (Envelope<Root>, _) = self.read(version - 1, "root")?;
+                Ok(root_changes(&before.signed, &root.signed))
+            }
+        }
     }
 
     /// Gives a role other keys; `signing` are keys of the root for the root's roles, of the top role for the
@@ -264,6 +311,35 @@ impl Repository {
     }
 }
 
+/// How one root differs from another, one line each: keys, thresholds and the end of its life.
+pub(super) fn root_changes(old: &Root, new: &Root) -> Vec<String> {
+    let mut changes = Vec::new();
+    let names: BTreeSet<&String> = old.roles.keys().chain(new.roles.keys()).collect();
+    for name in names {
+        let role = |root: &Root| {
+            let role = root.roles.get(name);
+            let keys: BTreeSet<String> = role.into_iter().flat_map(|role| role.keyids.clone()).collect();
+            (keys, role.map_or(0, |role| role.threshold))
+        };
+        let ((old_keys, old_threshold), (new_keys, new_threshold)) = (role(old), role(new));
+        let told = |root: &Root, id: &String| {
+            let public = root.keys.get(id).and_then(Key::public);
+            public.map_or_else(|| format!("{} (no Ed25519 key)", printable(id, 64)), |public| public.fingerprint())
+        };
+        let name = printable(name, 80);
+        changes.extend(new_keys.difference(&old_keys).map(|id| format!("`{name}` gets the key {}", told(new, id))));
+        changes.extend(old_keys.difference(&new_keys).map(|id| format!("`{name}` loses the key {}", told(old, id))));
+        if old_threshold != new_threshold {
+            changes.push(format!("`{name}` needs {new_threshold} signatures and not {old_threshold}"));
+        }
+    }
+    if old.consistent_snapshot != new.consistent_snapshot {
+        changes.push(format!("`consistent_snapshot` is {}", new.consistent_snapshot));
+    }
+    changes.push(format!("it ends on {}", new.expires.strftime("%Y-%m-%d")));
+    changes
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::writer::{Keys, Signers};
@@ -309,6 +385,52 @@ mod tests {
         assert!(!root.signed.keys.contains_key(&key(2).public().key_id()), "a key that signs nothing is gone");
         let error = registry.sign_root(&[&key(3)]).expect_err("none waits").to_string();
         assert!(error.ends_with("has no root that waits for signatures"), "{error}");
+    }
+
+    #[test]
+    fn a_root_that_no_holder_of_a_key_began_is_not_signed() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let registry = registry(folder.path());
+        let error = registry.rotate("root", &[key(99).public()], 1, &[&key(99)]).expect_err("by its own key only");
+        assert_eq!(error.to_string(), "The first signature of the next root must be by a key of root 1");
+        let path = registry.folder().join("staging/2.root.json");
+        assert!(!path.exists());
+
+        // What anybody can put there: a root that gives a key of theirs every role.
+        let mut root = registry.root().expect("root").signed;
+        root.version = 2;
+        for role in root.roles.values_mut() {
+            let id = key(99).public().key_id();
+            role.keyids.push(id.clone());
+            role.threshold = 1;
+            root.keys.insert(id, Key::of(&key(99).public()));
+        }
+        let mut envelope = Envelope::unsigned(root);
+        registry.sign_all(&mut envelope, &[&key(99)]).expect("signed by the stranger");
+        registry.write("staging/2.root.json", &registry.bytes(&envelope).expect("bytes")).expect("put there");
+        let expected = format!(
+            "The root that waits in `{}` is not believed: no key of the root before it has signed it",
+            path.display()
+        );
+        for error in [
+            registry.sign_root(&[&key(1)]).expect_err("signing"),
+            registry.rotate("timestamp", &[key(8).public()], 1, &[&key(1), &key(2)]).expect_err("changing"),
+            registry.next_root_changes().expect_err("looking"),
+        ] {
+            assert_eq!(error.to_string(), expected);
+        }
+        fs::remove_file(&path).expect("removed");
+        registry.rotate("timestamp", &[key(8).public()], 1, &[&key(1)]).expect("begun anew");
+        let changes = registry.next_root_changes().expect("changes");
+        let told = |key: SigningKey| key.public().fingerprint();
+        let expected = [
+            format!("`timestamp` gets the key {}", told(key(8))),
+            format!("`timestamp` loses the key {}", told(key(7))),
+            "it ends on 2028-03-06".to_owned(),
+        ];
+        assert_eq!(changes, expected);
+        registry.sign_root(&[&key(2)]).expect("complete");
+        assert_eq!(registry.next_root_changes().expect("changes"), expected);
     }
 
     #[test]

@@ -202,10 +202,12 @@ impl Registry {
         let version = version.ok_or_else(|| chain.because("targets", Problem::NotListed))?;
         let targets = self.immutable("targets", version, layout::MOST_ROLE_BYTES, |bytes| chain.targets(bytes, now))?;
         if let Some(memory) = &self.memory {
-            floor.raise(&chain, &stamp, &sha256, now);
-            // First the file that the floor names, then the floor.
-            files::write_atomic(&memory.state.join("timestamp.json"), &timestamp)?;
+            floor.raise(&chain, &stamp, &timestamp, now);
             floor.write(&memory.state)?;
+            // After the floor, because roots without one are a loss. It can be got again: the pin names it.
+            if let Some(pinned) = roots.first() {
+                self.keep_root(self.pin.version, pinned, files::write_for_cache)?;
+            }
         }
         drop(guard);
         let seen = Verified { roots, timestamp, snapshot, targets };
@@ -239,13 +241,6 @@ impl Registry {
             let (needed, found) = (self.pin.version, chain.root_version());
             return Err(self.refused("root", Problem::RootVersion { needed, found }).into());
         }
-        if floor.is_none()
-            && let Some(memory) = &self.memory
-        {
-            // From here on a missing floor is a loss and no beginning.
-            Floor::of_root(&chain).write(&memory.state)?;
-        }
-        self.keep_root(self.pin.version, &root)?;
         let mut roots = vec![root];
         for _ in 0..MOST_ROOTS {
             let next = chain.root_version() + 1;
@@ -267,13 +262,22 @@ impl Registry {
                 return Ok((chain, roots));
             };
             chain.next_root(&bytes)?;
-            self.keep_root(next, &bytes)?;
+            if let Some(memory) = self.memory.as_ref().filter(|_| floor.is_none()) {
+                // Nobody can go back behind this root, also when the rest is refused.
+                Floor::of_root(&chain).write(&memory.state)?;
+            }
+            self.keep_root(next, &bytes, files::write_atomic)?;
             roots.push(bytes);
         }
         Err(self.refused("root", Problem::Unreadable(format!("it was replaced more than {MOST_ROOTS} times"))).into())
     }
 
-    fn keep_root(&self, version: u64, bytes: &[u8]) -> Result<(), Error> {
+    fn keep_root(
+        &self,
+        version: u64,
+        bytes: &[u8],
+        write: impl FnOnce(&Path, &[u8]) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let folder = memory.state.join("roots");
         let path = folder.join(format!("{version}.root.json"));
@@ -281,28 +285,24 @@ impl Registry {
             return Ok(());
         }
         fs::create_dir_all(&folder)?;
-        Ok(files::write_atomic(&path, bytes)?)
+        Ok(write(&path, bytes)?)
     }
 
     fn timestamp(&self, chain: &mut Chain, floor: &Floor, now: Timestamp) -> Result<(Stamp, Vec<u8>), Error> {
-        let kept = self.memory.as_ref().and_then(|memory| {
-            let bytes = files::read_regular(&memory.state.join("timestamp.json"), layout::MOST_TIMESTAMP_BYTES).ok()?;
-            let known = floor.timestamp.as_ref().is_some_and(|seen| seen.sha256 == sha256_hex(&bytes));
-            // At the beginning of time nothing has expired: it is a floor, not news.
-            (known && chain.timestamp(&bytes, Timestamp::UNIX_EPOCH).is_ok()).then_some(bytes)
-        });
+        // At the beginning of time nothing has expired: it is a floor, not news.
+        let kept = floor.timestamp_document().filter(|bytes| chain.timestamp(bytes, Timestamp::UNIX_EPOCH).is_ok());
         let path = layout::timestamp_path();
         let got = match (self.source.get(&path, layout::MOST_TIMESTAMP_BYTES), &kept) {
             (Err(transport::Error::Offline { .. }), Some(kept)) => {
                 let stamp = chain.timestamp(kept, now)?;
-                return Ok((stamp, kept.clone()));
+                return Ok((stamp, kept.to_vec()));
             }
             (got, _) => got?.ok_or_else(|| self.refused("timestamp", Problem::Missing(path)))?,
         };
-        let before = kept.as_ref().and(floor.timestamp.as_ref()).map(|seen| seen.version);
+        let before = kept.and(floor.timestamp.as_ref()).map(|seen| seen.version);
         let stamp = chain.timestamp(&got, now)?;
         match kept {
-            Some(kept) if before == Some(stamp.version) => Ok((stamp, kept)),
+            Some(kept) if before == Some(stamp.version) => Ok((stamp, kept.to_vec())),
             _ => Ok((stamp, got)),
         }
     }

@@ -1,8 +1,7 @@
 //! What was seen of a registry before, so that nobody can go back behind it.
 //!
 //! ```text
-//! floor.json          newest versions seen, with a checksum; never repaired in silence
-//! timestamp.json      the newest timestamp
+//! floor.json          newest versions seen and the newest timestamp, with a checksum; never repaired in silence
 //! roots/N.root.json   every root from the pinned one on
 //! ```
 
@@ -71,6 +70,9 @@ pub struct Floor {
     pub root: Seen,
     /// newest timestamp
     pub timestamp: Option<Seen>,
+    /// its document, for when no host can be asked
+    #[serde(default)]
+    pub timestamp_document: Option<String>,
     /// newest snapshot
     pub snapshot: Option<u64>,
     /// ids of the keys that signed timestamp and snapshot; new keys begin anew
@@ -94,6 +96,7 @@ impl Floor {
         Self {
             root: Seen { version: chain.root_version(), sha256: chain.root_sha256() },
             timestamp: None,
+            timestamp_document: None,
             snapshot: None,
             online_keys: online_keys(chain),
             roles: BTreeMap::new(),
@@ -112,8 +115,8 @@ impl Floor {
         let bytes = match files::read_regular(&path, MOST_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if folder.join("timestamp.json").exists() || folder.join("roots").exists() {
-                    return Err(damaged("is missing, and files beside it are there"));
+                if folder.join("roots").exists() {
+                    return Err(damaged("is missing, and the roots beside it are there"));
                 }
                 return Ok(None);
             }
@@ -146,6 +149,7 @@ impl Floor {
         if keys != self.online_keys {
             self.online_keys = keys;
             self.timestamp = None;
+            self.timestamp_document = None;
             self.snapshot = None;
             self.roles.clear();
         }
@@ -205,10 +209,17 @@ impl Floor {
         Ok(())
     }
 
-    /// Raises the floor to what was just verified.
-    pub fn raise(&mut self, chain: &Chain, stamp: &Stamp, timestamp_sha256: &str, now: Timestamp) {
+    /// The newest timestamp's document, when it is the one that was seen.
+    pub fn timestamp_document(&self) -> Option<&[u8]> {
+        let document = self.timestamp_document.as_ref()?.as_bytes();
+        (self.timestamp.as_ref()?.sha256 == files::sha256_hex(document)).then_some(document)
+    }
+
+    /// Raises the floor to what was just verified; `timestamp` is the document of the newest one.
+    pub fn raise(&mut self, chain: &Chain, stamp: &Stamp, timestamp: &[u8], now: Timestamp) {
         self.root = Seen { version: chain.root_version(), sha256: chain.root_sha256() };
-        self.timestamp = Some(Seen { version: stamp.version, sha256: timestamp_sha256.to_owned() });
+        self.timestamp = Some(Seen { version: stamp.version, sha256: files::sha256_hex(timestamp) });
+        self.timestamp_document = String::from_utf8(timestamp.to_vec()).ok();
         self.snapshot = Some(stamp.snapshot);
         self.roles = chain.listed();
         self.last_good = self.last_good.max(now);
@@ -239,7 +250,7 @@ fn checksum(floor: &serde_json::Value) -> String {
 /// # Errors
 /// Whatever the file system says.
 pub fn forget(folder: &Path) -> io::Result<()> {
-    for name in ["floor.json", "timestamp.json", "roots"] {
+    for name in ["floor.json", "roots"] {
         let (from, to) = (folder.join(name), folder.join(format!("{name}.before-repair")));
         if to.is_dir() {
             fs::remove_dir_all(&to)?;
@@ -260,6 +271,7 @@ mod tests {
         Floor {
             root: Seen { version: 2, sha256: "ab".repeat(32) },
             timestamp: Some(Seen { version: 7, sha256: "cd".repeat(32) }),
+            timestamp_document: Some("{}".to_owned()),
             snapshot: Some(6),
             online_keys: vec!["timestamp k".to_owned()],
             roles: [("acme".to_owned(), 3)].into(),
@@ -287,9 +299,9 @@ mod tests {
             assert!(error.hint().expect("hint").contains("registry repair r"), "{case}");
         }
         fs::remove_file(&path).expect("gone");
-        fs::write(folder.path().join("timestamp.json"), "x").expect("beside");
+        fs::create_dir(folder.path().join("roots")).expect("beside");
         let error = Floor::read("r", folder.path()).expect_err("missing").to_string();
-        assert!(error.contains("is missing, and files beside it are there"), "{error}");
+        assert!(error.contains("is missing, and the roots beside it are there"), "{error}");
         forget(folder.path()).expect("forgotten");
         assert_eq!(Floor::read("r", folder.path()).expect("fresh"), None);
     }

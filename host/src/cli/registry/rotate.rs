@@ -6,6 +6,7 @@ use super::Context;
 use crate::cli::signing::{KeyArguments, public_keys, registry_to_change};
 use crate::output::{Exit, Failure};
 use crate::registry::ceremony::RootState;
+use crate::registry::writer::Repository;
 
 /// Give a role other keys, or the same ones for longer
 #[derive(Debug, clap::Args)]
@@ -75,7 +76,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
     }
     let threshold = arguments.threshold.unwrap_or(threshold);
     match registry.rotate(role, &public, threshold, &signing)? {
-        Some(state) => told(&state, context),
+        Some(state) => {
+            show_changes(&registry, context)?;
+            told(&state, context)
+        }
         None => {
             for key in &public {
                 context.printer.note(&format!("`{role}` signs with {}", key.fingerprint()));
@@ -84,6 +88,14 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
             Ok(Exit::Answered)
         }
     }
+}
+
+/// Shows how the next root, or the one that has just become complete, differs from the one before it.
+pub(super) fn show_changes(registry: &Repository, context: &Context) -> Result<(), Failure> {
+    for change in registry.next_root_changes()? {
+        context.printer.note(&format!("Next root: {change}"));
+    }
+    Ok(())
 }
 
 /// Says how far a root is.

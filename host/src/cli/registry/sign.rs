@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Context;
-use super::rotate::told;
+use super::rotate::{show_changes, told};
 use crate::cli::signing::{KeyArguments, registry_to_change};
 use crate::output::{Exit, Failure};
 
@@ -36,6 +36,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
     let keys = arguments.key.open(None, context)?;
     let signing: Vec<_> = keys.iter().collect();
     if role == "root" {
+        show_changes(&registry, context)?;
         let state = registry.sign_root(&signing)?;
         return told(&state, context);
     }

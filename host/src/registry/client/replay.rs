@@ -15,7 +15,7 @@ use crate::registry::store::{Record, Store};
 use crate::registry::verify::{Chain, Problem, Refused, Review, Signed, Subject};
 
 /// File with the hashes that the maintainers revoked, as far as they are known.
-pub(super) const REVOKED: &str = "revoked.json";
+const REVOKED: &str = "revoked.json";
 /// File with what publishers took back for security, by publisher: hashes and reasons, as far as they are known.
 pub(super) const TAKEN_BACK: &str = "taken-back.json";
 
@@ -98,6 +98,18 @@ impl Registry {
     /// True when the maintainers revoked it, as far as was heard of it.
     fn is_known_as_revoked(&self, sha256: &str) -> Result<bool, Error> {
         Ok(self.remembered::<BTreeMap<String, String>>(REVOKED)?.contains_key(sha256))
+    }
+
+    /// Notes what the maintainers revoked; what was heard once stays.
+    ///
+    /// # Errors
+    /// When what is noted is damaged, or it cannot be written.
+    pub(super) fn note_revoked(&self, now: &BTreeMap<String, String>) -> Result<(), Error> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        if now.is_empty() || self.remembered::<BTreeMap<String, String>>(REVOKED)? == *now {
+            return Ok(());
+        }
+        Ok(files::write_json(&memory.state.join(REVOKED), now)?)
     }
 
     /// What publishers took back for security, as far as was heard of it.

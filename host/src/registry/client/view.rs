@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::replay::{REVOKED, TAKEN_BACK, YANKED, check_review};
+use super::replay::{TAKEN_BACK, YANKED, check_review};
 use super::{Error, Registry, Verified, harmless, may_be_in_publication};
-use crate::files::{self, sha256_hex};
+use crate::files::sha256_hex;
 use crate::registry::catalog::{Catalog, Offer};
 use crate::registry::layout::{self, REVIEWED};
 use crate::registry::metadata::{RuleRecord, Yanked};
@@ -106,13 +106,8 @@ impl View {
         let (chain, now, registry) = (&mut self.chain, self.now, Arc::clone(&self.registry));
         let bytes = registry.immutable(role, version, layout::MOST_ROLE_BYTES, |bytes| chain.role(role, bytes, now))?;
         self.roles.push((role.to_owned(), bytes));
-        if role == REVIEWED
-            && let Some(memory) = &self.registry.memory
-        {
-            let revoked = self.chain.all_revoked();
-            if !revoked.is_empty() {
-                files::write_json(&memory.state.join(REVOKED), revoked)?;
-            }
+        if role == REVIEWED {
+            self.registry.note_revoked(self.chain.all_revoked())?;
         }
         Ok(true)
     }

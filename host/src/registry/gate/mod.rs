@@ -8,12 +8,14 @@
 //! ```text
 //! a publisher's change   N+1.acme.json and targets/acme/…, nothing else     publisher.rs
 //! the maintainers'       N+1 of root, targets, reviewed, reviewed.acme        maintainers.rs
+//! a root that waits      staging/N+1.root.json, signed by a root key          staged.rs
 //! snapshot, timestamp    nobody's; the publishing job writes them
 //! ```
 
 mod changes;
 mod maintainers;
 mod publisher;
+mod staged;
 #[cfg(test)]
 mod tests;
 
@@ -114,7 +116,7 @@ impl<'a> Gate<'a> {
             let below = path.split('/').next().unwrap_or_default();
             let ours = below == layout::METADATA || below == layout::TARGETS;
             if below == writer::STAGING {
-                // Documents that collect signatures; no client ever asks for them.
+                self.staged(change)?;
                 continue;
             }
             match &change.content {

@@ -509,6 +509,8 @@ fn what_is_no_file_is_told() {
         change("targets/acme/y", Content::Large(20 << 20), false),
         change("metadata/1.root.json", Content::Removed, true),
         change("staging/2.root.json", Content::File(b"anything".to_vec()), false),
+        change("staging/3.root.json", Content::File(b"anything".to_vec()), false),
+        change("staging/passwd", Content::Strange, false),
     ];
     let verdict = check(&base, &changes, None).expect("whole");
     let told: Vec<String> = verdict.findings.iter().map(ToString::to_string).collect();
@@ -516,6 +518,9 @@ fn what_is_no_file_is_told() {
         told,
         [
             "`metadata/1.root.json`: a published file is never removed",
+            "`staging/2.root.json`: it cannot be understood: expected value at line 1 column 1",
+            "`staging/3.root.json`: only `staging/2.root.json` waits here for signatures",
+            "`staging/passwd`: it is no regular file",
             "`targets/acme/x`: it is no regular file",
             "`targets/acme/y`: it has 20971520 bytes, and at most 10485760 are allowed",
         ]

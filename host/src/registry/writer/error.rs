@@ -97,6 +97,20 @@ pub enum Error {
         /// the two roles
         roles: (String, String),
     },
+    /// a root in `staging/` that was not begun by who may
+    #[error("The root that waits in `{path}` is not believed: {why}")]
+    StrangeRoot {
+        /// the file
+        path: PathBuf,
+        /// what is wrong with it
+        why: String,
+    },
+    /// nobody who holds a key of the present root has signed the next one
+    #[error("The first signature of the next root must be by a key of root {version}")]
+    BegunByOthers {
+        /// version of the present root
+        version: u64,
+    },
     /// a threshold that no set of keys reaches
     #[error("{role} wants {threshold} of {keys} keys")]
     Threshold {
@@ -136,6 +150,11 @@ impl Hint for Error {
                 "Name the key that the role knows with `--key`; `delegate-doctor registry rotate` changes which"
                     .to_owned()
             }
+            Self::StrangeRoot { .. } => {
+                "Find out who put it there. Without the file, the next `delegate-doctor registry rotate` begins anew"
+                    .to_owned()
+            }
+            Self::BegunByOthers { .. } => "Name a key that signs the present root with `--key`".to_owned(),
             Self::SharedKey { .. } => "Ask for a key of its own: `delegate-doctor rules key new`".to_owned(),
             _ => return None,
         })

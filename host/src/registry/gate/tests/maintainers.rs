@@ -220,3 +220,32 @@ fn a_revocation_is_never_withdrawn() {
     let expected = format!("`metadata/3.reviewed.json`: {sha256} was revoked, and a revocation is never withdrawn");
     assert_eq!(findings(&base, &files), [expected]);
 }
+
+#[test]
+fn only_a_root_that_a_holder_of_a_key_began_may_wait() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let base = merged(folder.path());
+    let stranger = key(99).public();
+    let takeover = |document: &mut Value| {
+        document["keys"][stranger.key_id()] = serde_json::to_value(metadata::Key::of(&stranger)).expect("JSON");
+        document["roles"]["root"]["keyids"].as_array_mut().expect("keys").push(json!(stranger.key_id()));
+        document["roles"]["root"]["threshold"] = json!(1);
+    };
+    let waiting = |signers: &[u8], change: &dyn Fn(&mut Value)| -> Files {
+        let files = maintained(&base, "root", signers, change);
+        files.into_values().map(|bytes| ("staging/2.root.json".to_owned(), bytes)).collect()
+    };
+    assert_eq!(
+        findings(&base, &waiting(&[99], &takeover)),
+        ["`staging/2.root.json`: no key of the root before it has signed it"]
+    );
+    assert_eq!(
+        findings(&base, &waiting(&[1], &|document| document["version"] = json!(7))),
+        ["`staging/2.root.json`: it says it is version 7, and version 2 comes next"]
+    );
+    let verdict = judged(&base, &waiting(&[1], &takeover));
+    assert_eq!(verdict.findings, []);
+    let [said] = verdict.does.as_slice() else { panic!("{:?}", verdict.does) };
+    let gets = format!("`root` gets the key {}; `root` needs 1 signatures and not 2;", stranger.fingerprint());
+    assert!(said.starts_with(&format!("lets root 2 wait for signatures: {gets}")), "{said}");
+}
