@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::report::model::Stage;
 
+/// The time of day that this machine has; the last that calendars know when its clock is beyond that.
+pub fn time_of_day() -> jiff::Timestamp {
+    jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(jiff::Timestamp::MAX)
+}
+
 /// Collects stages and the intervals in which child processes work.
 #[derive(Debug)]
 pub struct Clock {

@@ -190,7 +190,7 @@ pub(crate) fn load_rules(
     };
     let places = settings.common.folders.rules();
     let manner = Manner { offline: true, ..Manner::default() };
-    let mut registries = Registries::new(places, manner, jiff::Timestamp::now(), registry::bundled_files())?;
+    let mut registries = Registries::new(places, manner, crate::clock::time_of_day(), registry::bundled_files())?;
     let project = settings.rules.project.as_deref().map(Scope::project);
     let effective = install::effective(&mut registries, project.as_ref(), settings.rules.locked)?;
     for warning in registries.warnings.drain(..) {

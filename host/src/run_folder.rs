@@ -306,7 +306,7 @@ pub fn is_in_use(folder: &Path) -> bool {
 
 /// The current time, RFC 3339 in UTC, whole seconds.
 pub fn now() -> String {
-    let now = jiff::Timestamp::now();
+    let now = crate::clock::time_of_day();
     jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 

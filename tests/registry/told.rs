@@ -3,6 +3,7 @@
 
 use dd_tests::{Ran, Sandbox};
 use delegate_doctor::files::sha256_hex;
+use delegate_doctor::registry::metadata::NumericsClass;
 use jiff::Timestamp;
 
 use crate::world::*;
@@ -147,7 +148,8 @@ fn everything_that_the_lockfile_says_about_a_component_counts() {
     let (_world, sandbox) = installed();
     let path = sandbox.work().join("dd-rules.lock");
     let good = fs_err::read_to_string(&path).expect("lock");
-    let manifest = sha256_hex(b"name = \"fix-boot\"\nversion = \"1.0.0\"\n");
+    let files = version_files("acme/fix-boot", "1.0.0", b"first", NumericsClass::Exact);
+    let manifest = sha256_hex(&files.last().expect("manifest").bytes);
     for (from, to, what) in [
         ("length = 5".to_owned(), "length = 6".to_owned(), "a length of 5, and the lockfile says 6".to_owned()),
         (
@@ -338,4 +340,125 @@ fn a_folder_in_the_place_of_a_component_is_named() {
     assert!(ran.code() == 2 && ran.stderr.contains(&format!("`{}` is a folder", blob.display())), "{}", ran.stderr);
     let ran = sandbox.run(["rules", "install"]);
     assert!(ran.code() == 2 && ran.stderr.contains(&blob.display().to_string()), "{}", ran.stderr);
+}
+
+#[test]
+fn what_a_publisher_says_is_what_was_reviewed_or_it_is_refused() {
+    let (world, sandbox) = installed();
+    // After the review, the publisher alone says something else about the same bytes.
+    let new = version_files("acme/fix-pool", "1.0.0", b"pool", NumericsClass::Tolerant);
+    let target = new.first().expect("component").target.clone();
+    world.repository.publish("acme", &new, &[&key(ACME)]).expect("published");
+    world.review("acme/fix-pool", "1.0.0");
+    let change = world.repository.change_record(&target, &[&key(ACME)], |record| {
+        record.numerics = NumericsClass::Exact;
+        record.evidence.models.push("every model".to_owned());
+    });
+    change.expect("changed");
+    world.publish_all();
+    let refused = "The file `acme/fix-pool/1.0.0.wasm` of the registry `community` is refused: the numerics class that \
+                   its publisher's role tells is not the one of its manifest";
+    let ran = sandbox.run(["rules", "info", "community:acme/fix-pool"]);
+    assert_eq!(ran.code(), 2, "{}", ran.stdout);
+    assert!(ran.stderr.contains(refused), "{}", ran.stderr);
+    let ran = install(&sandbox, "community:acme/fix-pool");
+    assert!(ran.stderr.contains(refused), "{}", ran.stderr);
+    let ran = sandbox.run(["rules", "verify"]).good();
+    assert_eq!(ran.stdout, "✓ acme/fix-boot 1.0.0  bytes and signatures are good\n");
+}
+
+/// What a user reads of an installed rule that was revoked, whatever became of its publisher.
+fn assert_is_revoked(sandbox: &Sandbox) {
+    let ran = sandbox.run(["rules", "verify"]);
+    assert!(ran.stdout.contains("the maintainers have revoked it"), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code(), 2, "{}", ran.stdout);
+    let ran = sandbox.run(["rules", "list"]);
+    assert!(ran.stderr.contains("the maintainers have revoked it"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_revocation_is_heard_of_also_when_the_publisher_is_gone_or_let_its_role_expire() {
+    let (world, sandbox) = installed();
+    let reviewers = key(REVIEWED);
+    world.repository.revoke(&delegate_doctor::files::sha256_hex(b"first"), "hostile", &[&reviewers]).expect("revoked");
+    let keys = TARGETS.map(key);
+    world.repository.remove_publisher("acme", &keys.each_ref()).expect("removed");
+    world.publish_all();
+    assert_is_revoked(&sandbox);
+    // What was published stays where it is, and that is in order.
+    let place = world.path().display().to_string();
+    let ran = sandbox.run(["registry", "check", &place]).good();
+    assert!(ran.stdout.contains("1 publisher"), "{}", ran.stdout);
+
+    let (world, sandbox) = installed();
+    world.repository.revoke(&delegate_doctor::files::sha256_hex(b"first"), "hostile", &[&reviewers]).expect("revoked");
+    world.publish_all();
+    let newest = world.newest("acme");
+    let version = world.version("acme");
+    world.forge(&newest, &format!("metadata/{}.acme.json", version + 1), &[ACME], |document| {
+        document["version"] = (version + 1).into();
+        document["expires"] = "2020-01-01T00:00:00Z".into();
+    });
+    world.list("acme", version + 1);
+    assert_is_revoked(&sandbox);
+}
+
+#[test]
+fn a_publisher_that_is_gone_keeps_no_other_rule_where_it_is() {
+    let (world, sandbox) = installed();
+    world.release("bolt/fix-pool", "1.0.0", b"pool");
+    install(&sandbox, "community:bolt/fix-pool").good();
+    world.release("bolt/fix-pool", "1.1.0", b"newer");
+    let keys = TARGETS.map(key);
+    world.repository.remove_publisher("acme", &keys.each_ref()).expect("removed");
+    world.publish_all();
+    let ran = sandbox.run(["rules", "update"]);
+    assert_eq!(ran.code(), 2, "{}", ran.stderr);
+    assert!(ran.stdout.contains("bolt/fix-pool 1.0.0 → 1.1.0"), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("error: `acme/fix-boot` stays at 1.0.0"), "{}", ran.stderr);
+    // Asked for by name, it is an error.
+    let ran = sandbox.run(["rules", "update", "acme/fix-boot"]);
+    assert_eq!(ran.code(), 2, "{}", ran.stdout);
+}
+
+#[test]
+fn a_rule_taken_without_review_stays_usable_once_it_is_reviewed() {
+    let (world, sandbox) = installed();
+    world.publish("bolt/fix-loop", "1.0.0", b"loop");
+    world.publish_all();
+    let print = key(BOLT).public().fingerprint();
+    let rule = "community:bolt/fix-loop";
+    let ran = sandbox.run(["rules", "install", rule, "--allow-unreviewed", "--trust", &print]).good();
+    let told = "warning: `bolt/fix-loop` 1.0.0 was not reviewed by the maintainers of `community`";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    // A clone is told too, although somebody else allowed it.
+    let second = clone(&sandbox);
+    add(&world, &second, NAME).good();
+    let ran = second.run(["rules", "install"]).good();
+    assert!(ran.stderr.contains(told) && ran.stderr.contains("2 rules were installed as locked"), "{}", ran.stderr);
+
+    world.review("bolt/fix-loop", "1.0.0");
+    world.publish_all();
+    sandbox.run(["rules", "update"]).good();
+    let lock = fs_err::read_to_string(sandbox.work().join("dd-rules.lock")).expect("lock");
+    assert!(!lock.contains("reviewed = false"), "{lock}");
+    let ran = sandbox.run(["rules", "verify"]).good();
+    assert!(ran.stdout.contains("✓ bolt/fix-loop 1.0.0"), "{}", ran.stdout);
+    sandbox.run(["rules", "install", "--locked"]).good();
+}
+
+#[test]
+fn a_lockfile_that_claims_a_review_is_not_believed() {
+    let (world, sandbox) = installed();
+    world.publish("bolt/fix-loop", "1.0.0", b"loop");
+    world.publish_all();
+    let print = key(BOLT).public().fingerprint();
+    sandbox.run(["rules", "install", "community:bolt/fix-loop", "--allow-unreviewed", "--trust", &print]).good();
+    let second = clone(&sandbox);
+    let lock = fs_err::read_to_string(second.work().join("dd-rules.lock")).expect("lock");
+    second.write("dd-rules.lock", lock.replace("reviewed = false", "reviewed = true"));
+    add(&world, &second, NAME).good();
+    let ran = second.run(["rules", "install", "--locked"]);
+    assert!(ran.stderr.contains("was not reviewed by the maintainers"), "{}", ran.stderr);
+    assert_eq!(ran.code(), 2);
 }

@@ -8,8 +8,9 @@ use delegate_doctor::files::sha256_hex;
 use delegate_doctor::registry::client::{Manner, Places, Registry, View};
 use delegate_doctor::registry::install::{self, Applied, Moves, Plan, Present, Registries, Scope};
 use delegate_doctor::registry::key::SigningKey;
-use delegate_doctor::registry::metadata::{EvidenceRecord, NumericsClass, RuleRecord, Yanked, signed};
+use delegate_doctor::registry::metadata::{NumericsClass, Yanked, signed};
 use delegate_doctor::registry::name::{Reference, RuleName, TargetKind};
+use delegate_doctor::registry::pack::{EvidenceFile, FileRecord, Manifest};
 use delegate_doctor::registry::transport::Patience;
 use delegate_doctor::registry::trust::{Known, Pin};
 use delegate_doctor::registry::wanted::{Key, Wish};
@@ -231,20 +232,10 @@ impl World {
 pub(crate) fn version_files(name: &str, version: &str, component: &[u8], class: NumericsClass) -> Vec<NewTarget> {
     let name = rule(name);
     let version: semver::Version = version.parse().expect("version");
-    let manifest = format!("name = \"{}\"\nversion = \"{version}\"\n", name.rule()).into_bytes();
-    let record = RuleRecord {
-        contract: semver::Version::new(0, 1, 0),
-        evidence: EvidenceRecord { devices: vec!["cortex-a76".to_owned()], models: vec!["segmenter".to_owned()] },
-        license: "MIT".to_owned(),
-        manifest: sha256_hex(&manifest),
-        numerics: class,
-        rule: name.rule().to_owned(),
-        size: component.len() as u64,
-        source: String::new(),
-        title: format!("Mends {}", name.rule()),
-        version: version.clone(),
-        yanked: None,
-    };
+    let manifest = manifest_of(&name, &version, component, class);
+    let bytes = manifest.spelled().expect("TOML").into_bytes();
+    let record = manifest.record(sha256_hex(&bytes));
+    let manifest = bytes;
     vec![
         NewTarget {
             target: name.target(&version, TargetKind::Component),
@@ -253,6 +244,37 @@ pub(crate) fn version_files(name: &str, version: &str, component: &[u8], class: 
         },
         NewTarget { target: name.target(&version, TargetKind::Manifest), bytes: manifest, record: None },
     ]
+}
+
+/// What a version says about itself.
+fn manifest_of(name: &RuleName, version: &semver::Version, component: &[u8], class: NumericsClass) -> Manifest {
+    Manifest {
+        manifest: 1,
+        name: name.rule().to_owned(),
+        id: name.rule().to_owned(),
+        version: version.clone(),
+        contract: semver::Version::new(0, 1, 0),
+        title: format!("Mends {}", name.rule()),
+        summary: String::new(),
+        numerics: class,
+        relative_tolerance: None,
+        absolute_tolerance: None,
+        stability: "stable".to_owned(),
+        tier: "compiled".to_owned(),
+        sdk: "none".to_owned(),
+        license: "MIT".to_owned(),
+        source: String::new(),
+        keywords: Vec::new(),
+        ops: Vec::new(),
+        backends: Vec::new(),
+        component: FileRecord { sha256: sha256_hex(component), length: component.len() as u64 },
+        evidence: EvidenceFile {
+            sha256: String::new(),
+            length: 0,
+            models: vec!["segmenter".to_owned()],
+            devices: vec!["cortex-a76".to_owned()],
+        },
+    }
 }
 
 pub(crate) fn publisher_key(name: &RuleName) -> SigningKey {
@@ -354,7 +376,10 @@ impl User {
         wanted.rules.insert(key, Wish { versions, pin: None, unreviewed: false });
         let plan = install::plan(&mut registries, present, wanted, moves).map_err(|error| error.to_string())?;
         match plan.apply(&mut registries, &scope).map_err(|error| error.to_string())? {
-            Applied::Done => Ok(summary(&plan)),
+            Applied::Done => match plan.check_stuck() {
+                Err(error) => Err(std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string)),
+                Ok(()) => Ok(summary(&plan)),
+            },
             Applied::Overtaken => Err("overtaken".to_owned()),
         }
     }

@@ -128,7 +128,7 @@ pub(super) fn registry_to_change(folder: &Path) -> Result<(Repository, std::fs::
 
 /// The present time.
 pub(super) fn now() -> jiff::Timestamp {
-    jiff::Timestamp::now()
+    crate::clock::time_of_day()
 }
 
 /// Loads a package's component as `optimize` would.

@@ -216,10 +216,17 @@ fn verdict(results: &[SiteResult], claim: Claim) -> (GateStatus, String) {
         .iter()
         .flat_map(|result| result.checks.iter().map(move |check| (result, check)))
         .find(|(_, check)| matches!(check.verdict, Verdict::Different(_)));
-    if let Some((result, check)) = failed {
+    // What only the original takes counts where the repair was evaluated on something: it can be evaluated, then.
+    let refused = || {
+        let evaluated = |result: &&SiteResult| result.checks.iter().any(|check| check.verdict == Verdict::Equal);
+        let checks = results.iter().filter(evaluated).flat_map(|result| result.checks.iter().map(move |c| (result, c)));
+        checks.into_iter().find(|(_, check)| matches!(check.verdict, Verdict::OnlyOriginal(_)))
+    };
+    if let Some((result, check)) = failed.or_else(refused) {
         let why = match &check.verdict {
-            Verdict::Different(why) => why.as_str(),
-            _ => "",
+            Verdict::Different(why) => why.clone(),
+            Verdict::OnlyOriginal(why) => format!("the original can be computed, and the repair cannot: {why}"),
+            Verdict::Equal | Verdict::NotEvaluated(_) => String::new(),
         };
         let pair = result.pairs.first().map_or("the repaired place", String::as_str);
         let summary = format!("Not equivalent at `{pair}` on {}: {why}", check.stimulus.name());
@@ -230,7 +237,7 @@ fn verdict(results: &[SiteResult], claim: Claim) -> (GateStatus, String) {
         let pair = result.pairs.first().map_or("the repaired place", String::as_str);
         if equal == 0 {
             let skipped = result.checks.iter().find_map(|check| match &check.verdict {
-                Verdict::NotEvaluated(why) => Some(why.as_str()),
+                Verdict::NotEvaluated(why) | Verdict::OnlyOriginal(why) => Some(why.as_str()),
                 _ => None,
             });
             let why = skipped.or(result.limits.first().map(String::as_str)).unwrap_or("nothing could be fed to it");

@@ -1,6 +1,10 @@
 //! What a site is fed with, in order of what each is worth.
 
+mod magnitudes;
+
 use half::{bf16, f16};
+
+pub use self::magnitudes::{Written, tensor_of};
 
 use super::inputs::Stream;
 use crate::graph::ScalarType;
@@ -27,8 +31,11 @@ pub enum Stimulus {
     Nans,
     /// around 1e-6
     Tiny,
-    /// the numbers that stand in the two forms, and their neighbours, among random numbers
-    Numbers,
+    /// the numbers that stand in the two forms and every magnitude, one for each index along a dimension: the
+    /// longest for 0, the next longest for 1
+    Along(usize),
+    /// the same, one for each line across such a dimension
+    Across(usize),
     /// all negative
     Negative,
     /// between zero and one
@@ -42,13 +49,18 @@ pub enum Stimulus {
 /// The patterns of a site, most telling first. Extremes are for claims of equal bits: elsewhere two right
 /// forms may overflow differently.
 pub fn plan(captured: usize, exact: bool) -> Vec<Stimulus> {
-    let mut plan: Vec<Stimulus> = (0..captured).map(Stimulus::Captured).collect();
+    let mut captured = (0..captured).map(Stimulus::Captured);
+    let mut plan: Vec<Stimulus> = captured.next().into_iter().collect();
+    plan.extend([Stimulus::Along(0), Stimulus::Along(1)]);
+    plan.extend(captured);
     plan.extend([
         Stimulus::Random(1),
         Stimulus::Infinities,
         Stimulus::Ties,
         Stimulus::Large,
-        Stimulus::Numbers,
+        Stimulus::Across(0),
+        Stimulus::Across(1),
+        Stimulus::Across(2),
         Stimulus::Masked,
         Stimulus::Zeros,
         Stimulus::Negative,
@@ -78,7 +90,8 @@ impl Stimulus {
             Self::Masked => "lines of minus infinity".to_owned(),
             Self::Nans => "NaN".to_owned(),
             Self::Tiny => "tiny magnitudes".to_owned(),
-            Self::Numbers => "numbers that stand in the repair".to_owned(),
+            Self::Along(rank) => format!("numbers of the repair and every magnitude along dimension {}", rank + 1),
+            Self::Across(rank) => format!("numbers of the repair and every magnitude across dimension {}", rank + 1),
             Self::Negative => "negative numbers".to_owned(),
             Self::Unit => "numbers between 0 and 1".to_owned(),
             Self::Extreme => "ends of the range".to_owned(),
@@ -176,66 +189,6 @@ impl Stimulus {
     }
 }
 
-/// What a rewrite would have to hide behind: the numbers written in it, what two of them make together,
-/// and what lies directly beside those.
-#[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
-pub fn numbers(written: &[f64], exact: bool) -> Vec<f32> {
-    const MOST: usize = 8;
-    let mut base: Vec<f64> = Vec::new();
-    for &number in written {
-        if number.is_finite() && !base.contains(&number) && base.len() < MOST {
-            base.push(number);
-        }
-    }
-    let mut all = base.clone();
-    for (index, &a) in base.iter().enumerate() {
-        all.push(-a);
-        for &b in base.iter().skip(index) {
-            all.extend([a + b, a - b, b - a, a * b, a / b, b / a]);
-        }
-    }
-    // Elsewhere than at equal bits two right forms may overflow differently.
-    let most = if exact { f64::from(f32::MAX) } else { 1e4 };
-    let mut numbers: Vec<f32> = Vec::new();
-    for number in all.into_iter().filter(|number| number.abs() <= most).map(|number| number as f32) {
-        for near in [number, number.next_up(), number.next_down()] {
-            if !numbers.iter().any(|known| known.to_bits() == near.to_bits()) {
-                numbers.push(near);
-            }
-        }
-    }
-    numbers
-}
-
-/// A tensor with `numbers` at every other place, bell-shaped elsewhere; integers are all from `numbers`.
-#[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
-pub fn tensor_of(numbers: &[f32], dtype: ScalarType, sizes: &[usize], seed: u64, index: u64) -> Option<Tensor> {
-    if numbers.is_empty() {
-        return Stimulus::Numbers.tensor(dtype, sizes, seed, index);
-    }
-    let count: usize = sizes.iter().try_fold(1_usize, |n, &size| n.checked_mul(size))?;
-    let mut next = numbers.iter().cycle().skip(index as usize % numbers.len());
-    if dtype.is_floating() {
-        let mut stream = Stream::new(seed, 1000 + index * 64 + 5);
-        let values: Vec<f32> = (0..count)
-            .map(|place| if place % 2 == 0 { next.next().copied().unwrap_or_default() } else { stream.bell() })
-            .collect();
-        return Some(Tensor { dtype, sizes: sizes.to_vec(), bytes: encode(dtype, &values) });
-    }
-    let width = dtype.bytes();
-    let mut bytes = Vec::with_capacity(count.checked_mul(width)?);
-    match dtype {
-        ScalarType::Int8 | ScalarType::Int16 | ScalarType::Int32 | ScalarType::Int64 => {
-            for _ in 0..count {
-                let number = next.next().copied().unwrap_or_default().clamp(-100.0, 100.0).round() as i64;
-                bytes.extend_from_slice(number.to_le_bytes().get(..width)?);
-            }
-            Some(Tensor { dtype, sizes: sizes.to_vec(), bytes })
-        }
-        _ => Stimulus::Numbers.tensor(dtype, sizes, seed, index),
-    }
-}
-
 /// Fills one line of elements along every dimension, at the middle of the others.
 fn lines(values: &mut [f32], sizes: &[usize], fill: f32) {
     let mut stride = 1;
@@ -299,20 +252,6 @@ mod tests {
         let masked = |i: usize, j: usize| values[i * 4 + j] == f64::NEG_INFINITY;
         assert!((0..4).all(|j| masked(1, j)) && (0..3).all(|i| masked(i, 2)));
         assert!(!masked(0, 0));
-    }
-
-    #[test]
-    fn numbers_of_a_rewrite_come_with_their_neighbours_and_what_they_make() {
-        let found = numbers(&[70.0, 0.5, f64::NAN, 1e30], true);
-        for wanted in [70.0, 70.0_f32.next_up(), -0.5, 70.5, 35.0, 140.0, 1e30] {
-            assert!(found.contains(&wanted), "{wanted}");
-        }
-        assert!(!numbers(&[1e30], false).contains(&1e30));
-        let tensor = tensor_of(&found, ScalarType::Float32, &[2, 200], 1, 0).expect("made");
-        let values = tensor.to_f64().expect("real");
-        assert!(found.iter().all(|number| values.contains(&f64::from(*number))), "{}", found.len());
-        let integers = tensor_of(&found, ScalarType::Int8, &[50], 1, 0).expect("made").to_f64().expect("real");
-        assert!(integers.contains(&70.0));
     }
 
     #[test]

@@ -69,7 +69,8 @@ pub fn audit(registry: &Repository, load: Option<Load<'_>>) -> Result<Audit, Err
         compare_pinned(&mut audit, &path, pinned, &bytes);
         let publisher = layout::reviewed_publisher(role).unwrap_or(role);
         if role != "targets" && role != layout::REVIEWED && !publishers.contains(publisher) {
-            // A publisher that was removed; its last documents stay listed.
+            // A publisher that was removed: its last documents stay listed, and its files are never taken away.
+            listed.extend(paths_of(&envelope.signed));
             continue;
         }
         let (signers, keys) = registry.signers(role)?;
@@ -105,13 +106,19 @@ pub fn audit(registry: &Repository, load: Option<Load<'_>>) -> Result<Audit, Err
     // Files whose document waits for a snapshot are not lost.
     for publisher in &publishers {
         let Some(role) = registry.role(publisher).ok().flatten() else { continue };
-        for (name, file) in &role.signed.targets {
-            listed.extend(name.parse::<Target>().ok().map(|target| layout::target_path(&target, &file.hashes.sha256)));
-        }
+        listed.extend(paths_of(&role.signed));
     }
     stray(registry, &listed, &mut audit)?;
     audit.findings.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(audit)
+}
+
+/// Where the files of a document lie.
+fn paths_of(document: &Targets) -> impl Iterator<Item = String> {
+    document
+        .targets
+        .iter()
+        .filter_map(|(name, file)| Some(layout::target_path(&name.parse::<Target>().ok()?, &file.hashes.sha256)))
 }
 
 /// Every root from the first on must be signed by the one before it and by itself.

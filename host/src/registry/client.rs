@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use super::floor::Floor;
 use super::guard::Guard;
-use super::layout;
+use super::layout::{self, REVIEWED};
 use super::store::Store;
 use super::transport::{self, Patience, Source};
 use super::trust::{self, BUNDLED, Known, Pin, Trust};
@@ -209,9 +209,17 @@ impl Registry {
                 self.keep_root(self.pin.version, pinned, files::write_for_cache)?;
             }
         }
+        let mut roles = Vec::new();
+        // Before anything else is asked for, so that no publisher can keep a revocation from being heard of.
+        if let Some(version) = chain.listed_version(REVIEWED) {
+            let bytes =
+                self.immutable(REVIEWED, version, layout::MOST_ROLE_BYTES, |bytes| chain.role(REVIEWED, bytes, now))?;
+            roles.push((REVIEWED.to_owned(), bytes));
+            self.note_revoked(chain.all_revoked())?;
+        }
         drop(guard);
         let seen = Verified { roots, timestamp, snapshot, targets };
-        Ok(View { registry: Arc::clone(self), chain, now, stamp, seen, roles: Vec::new(), clock_behind })
+        Ok(View { registry: Arc::clone(self), chain, now, stamp, seen, roles, clock_behind })
     }
 
     /// The roots from the pinned one to the newest, and their bytes.

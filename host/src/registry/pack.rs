@@ -38,6 +38,8 @@ const MANIFEST_VERSION: u32 = 1;
 const HEAD: &str = "# Written by `delegate-doctor rules pack`.\n";
 /// Longest title, licence, source and word, in bytes.
 const MOST_LINE: usize = 200;
+/// Largest manifest, in bytes.
+const MOST_MANIFEST: u64 = 64 << 10;
 /// Longest summary, in bytes.
 const MOST_SUMMARY: usize = 2_000;
 
@@ -102,6 +104,51 @@ pub struct Manifest {
     pub evidence: EvidenceFile,
 }
 
+impl Manifest {
+    /// Reads a manifest's file.
+    ///
+    /// # Errors
+    /// When it is too large, no TOML of this form, or of another version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() as u64 > MOST_MANIFEST {
+            return Err(Error::Large { what: "manifest", found: bytes.len(), most: MOST_MANIFEST });
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| Error::NotManifest(error.to_string()))?;
+        let manifest: Self = toml::from_str(text).map_err(|error| Error::NotManifest(error.message().to_owned()))?;
+        if manifest.manifest != MANIFEST_VERSION {
+            let why = format!("it has version {}, and {MANIFEST_VERSION} is understood", manifest.manifest);
+            return Err(Error::NotManifest(why));
+        }
+        Ok(manifest)
+    }
+
+    /// The manifest's file.
+    ///
+    /// # Errors
+    /// When a field cannot be written as TOML.
+    pub fn spelled(&self) -> Result<String, Error> {
+        let body = toml::to_string(self).map_err(|error| Error::NotManifest(error.to_string()))?;
+        Ok(format!("{HEAD}{body}"))
+    }
+
+    /// What a publisher's role says about the component, with the SHA-256 of the manifest's file.
+    pub fn record(&self, sha256: String) -> RuleRecord {
+        RuleRecord {
+            contract: self.contract.clone(),
+            evidence: EvidenceRecord { devices: self.evidence.devices.clone(), models: self.evidence.models.clone() },
+            license: self.license.clone(),
+            manifest: sha256,
+            numerics: self.numerics,
+            rule: self.id.clone(),
+            size: self.component.length,
+            source: self.source.clone(),
+            title: self.title.clone(),
+            version: self.version.clone(),
+            yanked: None,
+        }
+    }
+}
+
 /// A file by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,7 +199,7 @@ impl Package {
     /// When it is no rule, or the evidence is about other bytes or does not prove it.
     pub fn pack(component: Vec<u8>, words: &Words, evidence: Vec<u8>) -> Result<Self, Error> {
         let manifest = manifest(&component, words, &evidence)?;
-        let manifest_bytes = spelled(&manifest)?.into_bytes();
+        let manifest_bytes = manifest.spelled()?.into_bytes();
         Ok(Self { manifest, component, manifest_bytes, evidence })
     }
 
@@ -161,16 +208,7 @@ impl Package {
     /// # Errors
     /// As [`Package::pack`], and when the manifest is not the one that follows.
     pub fn of(component: Vec<u8>, manifest_bytes: Vec<u8>, evidence: Vec<u8>) -> Result<Self, Error> {
-        let large = |what, found, most| Err(Error::Large { what, found, most });
-        if manifest_bytes.len() > 64 << 10 {
-            return large("manifest", manifest_bytes.len(), 64 << 10);
-        }
-        let text = std::str::from_utf8(&manifest_bytes).map_err(|error| Error::NotManifest(error.to_string()))?;
-        let claimed: Manifest = toml::from_str(text).map_err(|error| Error::NotManifest(error.message().to_owned()))?;
-        if claimed.manifest != MANIFEST_VERSION {
-            let why = format!("it has version {}, and {MANIFEST_VERSION} is understood", claimed.manifest);
-            return Err(Error::NotManifest(why));
-        }
+        let claimed = Manifest::parse(&manifest_bytes)?;
         let words = Words {
             name: claimed.name.clone(),
             license: claimed.license.clone(),
@@ -179,8 +217,8 @@ impl Package {
         };
         let package = Self::pack(component, &words, evidence)?;
         if package.manifest_bytes != manifest_bytes {
-            let expected = std::str::from_utf8(&package.manifest_bytes).unwrap_or_default();
-            return Err(difference(text, expected));
+            let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+            return Err(difference(text(&manifest_bytes), text(&package.manifest_bytes)));
         }
         Ok(package)
     }
@@ -192,23 +230,7 @@ impl Package {
 
     /// What a publisher's role says about the component.
     pub fn record(&self) -> RuleRecord {
-        let manifest = &self.manifest;
-        RuleRecord {
-            contract: manifest.contract.clone(),
-            evidence: EvidenceRecord {
-                devices: manifest.evidence.devices.clone(),
-                models: manifest.evidence.models.clone(),
-            },
-            license: manifest.license.clone(),
-            manifest: sha256_hex(&self.manifest_bytes),
-            numerics: manifest.numerics,
-            rule: manifest.id.clone(),
-            size: manifest.component.length,
-            source: manifest.source.clone(),
-            title: manifest.title.clone(),
-            version: manifest.version.clone(),
-            yanked: None,
-        }
+        self.manifest.record(sha256_hex(&self.manifest_bytes))
     }
 
     /// The files as a publisher lists them.
@@ -354,11 +376,6 @@ fn text(field: &'static str, value: &str, least: usize, most: usize) -> Result<(
         return Ok(());
     };
     Err(Error::Text { field, why })
-}
-
-fn spelled(manifest: &Manifest) -> Result<String, Error> {
-    let body = toml::to_string(manifest).map_err(|error| Error::NotManifest(error.to_string()))?;
-    Ok(format!("{HEAD}{body}"))
 }
 
 /// The first line in which two texts differ.

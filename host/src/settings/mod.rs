@@ -248,6 +248,14 @@ pub enum Error {
         /// what was given
         value: String,
     },
+    /// rules that no lockfile speaks of, where only those of the lockfile may be used
+    #[error("`--locked` uses what the lockfile says, and the project file `{path}` names other rules: {rules}")]
+    LockedProjectRules {
+        /// the project file
+        path: PathBuf,
+        /// what it names
+        rules: String,
+    },
     /// the current folder is gone
     #[error("Cannot tell the current folder")]
     CurrentFolder(#[source] std::io::Error),
@@ -257,6 +265,9 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NoHome(_) => Some(format!("Set `{}` to a folder", environment_variables::DELEGATE_DOCTOR_HOME)),
+            Self::LockedProjectRules { .. } => {
+                Some("Leave out `--locked`, or name with `--rules` what is to be used beside the lockfile".to_owned())
+            }
             Self::ProjectSyntax { .. } => Some("docs/cli.md lists the keys of `delegate-doctor.toml`".to_string()),
             _ => None,
         }
@@ -371,6 +382,11 @@ impl OptimizeSettings {
                 expected: "at least 2 GiB, with a unit as in `8GiB`",
                 value: format!("{bytes} bytes"),
             });
+        }
+        if arguments.locked && arguments.rules.is_empty() && !project.rules().is_empty() {
+            let rules: Vec<String> = project.rules().iter().map(|path| format!("`{}`", path.display())).collect();
+            let path = project.path.clone().unwrap_or_default();
+            return Err(Error::LockedProjectRules { path, rules: rules.join(", ") });
         }
         Ok(Self {
             place,
@@ -544,6 +560,18 @@ mod tests {
         ] {
             assert_eq!(run_name(model), name, "{model}");
         }
+    }
+
+    #[test]
+    fn locked_rules_are_not_joined_by_those_of_the_project_file() {
+        let folders = |locked: bool, rules: Vec<PathBuf>| {
+            let arguments = OptimizeArguments { locked, rules, ..OptimizeArguments::default() };
+            resolve(arguments, "rules = ['extra']").map(|settings| settings.rules.folders)
+        };
+        let error = folders(true, Vec::new()).expect_err("locked").to_string();
+        assert!(error.ends_with("delegate-doctor.toml` names other rules: `/project/extra`"), "{error}");
+        assert_eq!(folders(false, Vec::new()).expect("not locked"), [PathBuf::from("/project/extra")]);
+        assert_eq!(folders(true, vec!["own".into()]).expect("named by the user"), [PathBuf::from("own")]);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn add(arguments: &Add, context: &Context) -> Result<Exit, Failure> {
     weak(context, &Chain::begin(&arguments.name, &root)?);
     // Nothing is added that cannot be verified now.
     let registry = Arc::new(Registry::open(&known, &places, Manner::default())?);
-    let view = registry.refresh(jiff::Timestamp::now())?;
+    let view = registry.refresh(crate::clock::time_of_day())?;
     edit_trust(&places, |trust| {
         trust.add(known.clone())?;
         if arguments.default {
@@ -316,7 +316,7 @@ pub(super) fn sync(arguments: &Sync, context: &Context) -> Result<Exit, Failure>
     for known in known {
         let synced = Registry::open(known, &places, Manner::default()).and_then(|registry| {
             let registry = Arc::new(registry);
-            let mut view = registry.refresh(jiff::Timestamp::now())?;
+            let mut view = registry.refresh(crate::clock::time_of_day())?;
             let mut broken = 0;
             for publisher in view.publishers() {
                 if let Err(error) = view.of_publisher(&publisher.name) {

@@ -104,7 +104,7 @@ impl PlaceArguments {
 /// The registries of the user.
 pub(super) fn registries(context: &Context, offline: bool) -> Result<Registries, Failure> {
     let manner = Manner { offline, ..Manner::default() };
-    Ok(Registries::new(context.common.folders.rules(), manner, jiff::Timestamp::now(), bundled_files())?)
+    Ok(Registries::new(context.common.folders.rules(), manner, crate::clock::time_of_day(), bundled_files())?)
 }
 
 /// Makes a plan for changed wishes, asks what has to be asked, and applies it. Gives the plan that was applied.
@@ -130,6 +130,7 @@ pub(super) fn change(
             agree_to_publisher(agree, registries, &registry, &publisher, acquaintance, &plan)?;
         }
         agree_to_claims(agree, registries, &plan)?;
+        warn_of_unreviewed(context, &plan);
         let applied = plan.apply(registries, scope)?;
         warn(context, registries);
         match applied {
@@ -172,6 +173,17 @@ pub(super) fn plan_with_consent(
 pub(super) fn warn(context: &Context, registries: &mut Registries) {
     for warning in registries.warnings.drain(..) {
         context.printer.warning(&harmless(&warning));
+    }
+}
+
+/// Says which rules come without a review, also where it was somebody else who allowed it.
+pub(super) fn warn_of_unreviewed(context: &Context, plan: &Plan) {
+    for rule in plan.unreviewed() {
+        let (name, version) = (&rule.name, &rule.version);
+        context.printer.warning(&format!(
+            "`{name}` {version} was not reviewed by the maintainers of `{}`; `allow-unreviewed` lets it in",
+            rule.registry
+        ));
     }
 }
 

@@ -3,10 +3,12 @@
 use super::Context;
 use super::changing::{
     AgreeArguments, PlaceArguments, ScopeArguments, change, difference, plan_with_consent, registries, warn,
+    warn_of_unreviewed,
 };
 use crate::output::{Exit, Failure};
 use crate::registry::client::Policy;
 use crate::registry::install::{self, Error, Moves, Present, Registries, Scope};
+use crate::registry::lockfile;
 use crate::registry::name::Reference;
 use crate::registry::trust::BUNDLED;
 use crate::registry::wanted::{Key, Wanted, Wish};
@@ -62,7 +64,13 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         })?;
     let text = difference(&plan);
     if text.is_empty() {
-        context.printer.note(&format!("Everything is installed {}", scope.told()));
+        let arrived = plan.steps.iter().filter(|step| step.release.is_some()).count();
+        let what = match arrived {
+            0 => "Everything is installed".to_owned(),
+            1 => "1 rule was installed as locked, and everything is there".to_owned(),
+            count => format!("{count} rules were installed as locked, and everything is there"),
+        };
+        context.printer.note(&format!("{what} {}", scope.told()));
     } else {
         Exit::of_write(context.printer.data(&text))?;
     }
@@ -137,6 +145,7 @@ fn locked(
         }
     }
     plan.check_keys(registries)?;
+    warn_of_unreviewed(context, &plan);
     if !plan.is_unchanged() {
         let why = format!("\n{}", difference(&plan).trim_end());
         return Err(Error::LockWouldChange { folder: scope.folder.clone(), why }.into());
@@ -146,6 +155,9 @@ fn locked(
         if let Some(release) = step.release.as_ref().filter(|_| step.registry != BUNDLED) {
             registries.view(&step.registry)?.install(&store, release, step.unreviewed)?;
         }
+    }
+    for rule in &lock.rules {
+        install::load(registries, rule, &scope.folder.join(lockfile::FILE_NAME))?;
     }
     warn(context, registries);
     context.printer.note(&format!(
@@ -189,10 +201,14 @@ pub(super) fn update(arguments: &Update, context: &Context) -> Result<Exit, Fail
         })?;
     let text = difference(&plan);
     if text.is_empty() {
-        context.printer.note(&format!("Every rule {} is the newest one wanted", scope.told()));
+        if plan.check_stuck().is_ok() {
+            context.printer.note(&format!("Every rule {} is the newest one wanted", scope.told()));
+        }
     } else {
         Exit::of_write(context.printer.data(&text))?;
     }
+    // After the others were moved.
+    plan.check_stuck()?;
     Ok(Exit::Answered)
 }
 

@@ -9,10 +9,11 @@ use super::{Context, Format};
 use crate::hint::Hint as _;
 use crate::output::{Exit, Failure, style, styled};
 use crate::registry::catalog::Offer;
-use crate::registry::client::{Release, harmless};
+use crate::registry::client::{self, Release, View, harmless};
 use crate::registry::install::Registries;
 use crate::registry::key::fingerprint;
 use crate::registry::name::Reference;
+use crate::registry::store::Store;
 use crate::registry::trust::BUNDLED;
 use crate::registry::verify::Review;
 
@@ -157,7 +158,7 @@ fn rows_of(
         };
         let mut newest: Vec<&Release> = Vec::new();
         for release in releases.iter().rev() {
-            let usable = view.exclusion(release, None, crate::registry::client::Policy::default()).is_none();
+            let usable = view.exclusion(release, None, client::Policy::default()).is_none();
             if usable && !newest.iter().any(|other| other.rule == release.rule) {
                 newest.push(release);
             }
@@ -232,13 +233,15 @@ pub(super) fn info(arguments: &Info, context: &Context) -> Result<Exit, Failure>
             crate::registry::client::Policy { unreviewed: true, yanked: true },
         )?],
     };
+    let store = registries.store();
+    let (releases, doubts) = confirmed(registries.view(&registry)?, &store, releases, reference)?;
+    registries.warnings.extend(doubts);
+    let view = registries.view(&registry)?;
     let publisher = view.publisher(reference.rule.publisher())?;
     let keys = publisher.keys.iter().map(|key| fingerprint(key)).collect();
-    let wanted = |release: &&Release| reference.versions.as_ref().is_none_or(|wanted| wanted.matches(&release.version));
     let versions: Vec<Version> = releases
         .iter()
         .rev()
-        .filter(wanted)
         .map(|release| {
             let row = Row::of(&registry, release);
             let revoked = view.chain().revoked(&release.component.sha256);
@@ -277,6 +280,38 @@ pub(super) fn info(arguments: &Info, context: &Context) -> Result<Exit, Failure>
         Format::Text => context.printer.data(&text(&document)),
     })?;
     Ok(Exit::Answered)
+}
+
+/// The versions that say what their manifests say, and warnings about the others.
+fn confirmed(
+    view: &View,
+    store: &Store,
+    releases: Vec<Release>,
+    reference: &Reference,
+) -> Result<(Vec<Release>, Vec<String>), Failure> {
+    let (mut shown, mut doubts) = (Vec::new(), Vec::new());
+    let mut refusal = None;
+    for release in releases {
+        if reference.versions.as_ref().is_some_and(|wanted| !wanted.matches(&release.version)) {
+            continue;
+        }
+        let name = format!("`{}` {}", release.rule, release.version);
+        match view.confirm(store, &release) {
+            Ok(()) => shown.push(release),
+            Err(error @ client::Error::Refused(_)) => {
+                doubts.push(format!("{name} is not shown. {error}"));
+                refusal = Some(error);
+            }
+            Err(error) => {
+                doubts.push(format!("What is told of {name} was not compared with its manifest: {error}"));
+                shown.push(release);
+            }
+        }
+    }
+    match refusal {
+        Some(error) if shown.is_empty() => Err(error.into()),
+        _ => Ok((shown, doubts)),
+    }
 }
 
 fn text(document: &Document) -> String {

@@ -199,10 +199,11 @@ pub(super) fn verify(arguments: &Verify, context: &Context) -> Result<Exit, Fail
 /// Why a rule must not be used any more, as the registry says today.
 fn withdrawn(registries: &mut install::Registries, locked: &lockfile::LockedRule) -> Result<Option<String>, Error> {
     let view = registries.view(&locked.registry)?;
-    let releases = view.releases(&locked.name)?;
+    // First, because a publisher that is gone or has let its role expire has no releases.
     if let Some(why) = view.chain().revoked(&locked.sha256) {
         return Ok(Some(format!("the maintainers have revoked it ({})", crate::registry::client::harmless(why))));
     }
+    let releases = view.releases(&locked.name)?;
     let release = releases.into_iter().find(|release| release.version == locked.version);
     let yanked = release.as_ref().and_then(|release| release.yanked()).filter(|yanked| yanked.security);
     Ok(yanked

@@ -4,7 +4,7 @@ use super::Task;
 use super::work::{Constants, hint, meta, sizes};
 use crate::gates::inputs::epsilon;
 use crate::gates::sites::{self, Site};
-use crate::gates::stimuli::{self, Stimulus};
+use crate::gates::stimuli::{self, Stimulus, Written};
 use crate::gates::tolerance::{Claim, Mismatch, compare, place, scale};
 use crate::graph::{Argument, Literal, Node, ValueId, ValueKind};
 use crate::interpreter::{self, Array, Environment, Item, Precision};
@@ -17,6 +17,8 @@ pub enum Verdict {
     Equal,
     /// not as the claim asks, with the numbers
     Different(String),
+    /// the original takes it and the repair does not, with the reason
+    OnlyOriginal(String),
     /// it could not be made, with the reason
     NotEvaluated(String),
 }
@@ -59,6 +61,7 @@ impl Check {
         match &self.verdict {
             Verdict::Different(why) => format!("different on {}: {why}", self.stimulus.name()),
             Verdict::NotEvaluated(why) => format!("not evaluated: {why}"),
+            Verdict::OnlyOriginal(why) => format!("only the original takes {}: {why}", self.stimulus.name()),
             Verdict::Equal if self.same_bits => "bit for bit".to_owned(),
             Verdict::Equal => format!(
                 "largest error {} on {}{}",
@@ -84,7 +87,8 @@ pub(super) fn check(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, consta
     match sites::with_paths(site, task.original, task.patched) {
         Some(wide) => {
             let second = check_once(task, &wide, stimulus, constants);
-            if matches!(second.verdict, Verdict::NotEvaluated(_)) { first } else { second }
+            let judged = !matches!(second.verdict, Verdict::NotEvaluated(_) | Verdict::OnlyOriginal(_));
+            if judged { second } else { first }
         }
         None => first,
     }
@@ -97,7 +101,8 @@ fn feed(
     stimulus: Stimulus,
     constants: &Constants<'_>,
 ) -> Result<Vec<(ValueId, Fed)>, String> {
-    let numbers = if stimulus == Stimulus::Numbers { written(task, site) } else { Vec::new() };
+    let in_lines = matches!(stimulus, Stimulus::Along(_) | Stimulus::Across(_));
+    let numbers = if in_lines { written(task, site) } else { Written::default() };
     let mut fed = Vec::with_capacity(site.frontier.len());
     for (index, &value) in site.frontier.iter().enumerate() {
         let known = task.original.value(value).or_else(|| task.patched.value(value));
@@ -124,8 +129,8 @@ fn feed(
             None => {
                 let meta = meta(task, value).ok_or_else(|| format!("`{name}` is no tensor"))?;
                 let sizes = sizes(meta).ok_or_else(|| format!("`{name}` has sizes without a value"))?;
-                let made = if stimulus == Stimulus::Numbers {
-                    stimuli::tensor_of(&numbers, meta.dtype, &sizes, task.seed, index as u64)
+                let made = if in_lines {
+                    stimuli::tensor_of(stimulus, &numbers, meta.dtype, &sizes, task.seed, index as u64)
                 } else {
                     stimulus.tensor(meta.dtype, &sizes, task.seed, index as u64)
                 };
@@ -139,14 +144,14 @@ fn feed(
 
 /// The numbers that stand in the new form and then in the old one.
 #[expect(clippy::cast_precision_loss, reason = "an input, not a result")]
-fn written(task: &Task<'_>, site: &Site<'_>) -> Vec<f32> {
+fn written(task: &Task<'_>, site: &Site<'_>) -> Written {
     let literals =
         site.new.iter().chain(&site.old).flat_map(|node| &node.inputs).filter_map(|input| match &input.arg {
             Argument::Literal(Literal::Float(number)) => Some(*number),
             Argument::Literal(Literal::Int(number)) if input.name != "dim" => Some(*number as f64),
             _ => None,
         });
-    stimuli::numbers(&literals.collect::<Vec<_>>(), task.claim == Claim::Exact)
+    Written::of(&literals.collect::<Vec<_>>(), task.claim == Claim::Exact)
 }
 
 enum Fed {
@@ -177,26 +182,51 @@ impl Side {
     }
 }
 
+/// Why one side gave nothing.
+enum Unevaluated {
+    /// the interpreter cannot do it
+    Limit(String),
+    /// the operations do not take what they were given
+    Refused(String),
+}
+
+impl Unevaluated {
+    fn why(self) -> String {
+        match self {
+            Self::Limit(why) | Self::Refused(why) => why,
+        }
+    }
+}
+
+impl From<interpreter::Error> for Unevaluated {
+    fn from(error: interpreter::Error) -> Self {
+        use interpreter::Error::{Argument, Delegate, Shape};
+        match error {
+            Argument { .. } | Shape { .. } | Delegate { .. } => Self::Refused(error.to_string()),
+            _ => Self::Limit(error.to_string()),
+        }
+    }
+}
+
 fn evaluated(
     task: &Task<'_>,
     nodes: &[&Node],
     fed: &[(ValueId, Fed)],
     wanted: &[ValueId],
     precision: Precision,
-) -> Result<Side, String> {
+) -> Result<Side, Unevaluated> {
     let mut given = Environment::new();
     for (value, item) in fed {
         let item = match item {
             Fed::Int(n) => Item::Int(*n),
-            Fed::Tensor(tensor) => Item::Tensor(
-                Array::from_tensor(tensor, precision)
-                    .ok_or_else(|| format!("element type `{}` cannot be evaluated", tensor.dtype.torch_name()))?,
-            ),
+            Fed::Tensor(tensor) => Item::Tensor(Array::from_tensor(tensor, precision).ok_or_else(|| {
+                Unevaluated::Limit(format!("element type `{}` cannot be evaluated", tensor.dtype.torch_name()))
+            })?),
         };
         given.insert(*value, item);
     }
     let run = interpreter::run(nodes, given, wanted, precision, task.budget.elements, task.delegate)
-        .map_err(|error| error.to_string())?;
+        .map_err(Unevaluated::from)?;
     Ok(Side { values: run.values, delegated: run.delegated, mutated: run.mutated })
 }
 
@@ -209,11 +239,14 @@ fn check_once(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, constants: &
     let (befores, afters) = (ends(|pair| pair.0), ends(|pair| pair.1));
     let old = match evaluated(task, &site.old, &fed, &befores, Precision::Torch) {
         Ok(side) => side,
-        Err(why) => return Check::not_evaluated(stimulus, why),
+        Err(error) => return Check::not_evaluated(stimulus, error.why()),
     };
     let new = match evaluated(task, &site.new, &fed, &afters, Precision::Torch) {
         Ok(side) => side,
-        Err(why) => return Check::not_evaluated(stimulus, why),
+        Err(Unevaluated::Limit(why)) => return Check::not_evaluated(stimulus, why),
+        Err(Unevaluated::Refused(why)) => {
+            return Check { verdict: Verdict::OnlyOriginal(why), ..Check::not_evaluated(stimulus, String::new()) };
+        }
     };
     let mut check = Check {
         stimulus,
@@ -239,7 +272,7 @@ fn check_once(task: &Task<'_>, site: &Site<'_>, stimulus: Stimulus, constants: &
         let judge = |nodes: &[&Node], wanted: &[ValueId]| evaluated(task, nodes, &fed, wanted, Precision::Judge);
         match (judge(&site.old, &befores), judge(&site.new, &afters)) {
             (Ok(old), Ok(new)) => Some((old, new)),
-            (Err(why), _) | (_, Err(why)) => return Check::not_evaluated(stimulus, why),
+            (Err(error), _) | (_, Err(error)) => return Check::not_evaluated(stimulus, error.why()),
         }
     };
     for (before, after) in pairs {

@@ -14,7 +14,7 @@ use crate::graph::{Argument, Dim, Graph, Literal, Node, SymIntArgument, TensorMe
 use crate::interpreter::{Work, effort};
 use crate::tensor::Tensor;
 
-/// A site is evaluated at least twice, whatever the budget, unless one evaluation takes more element
+/// A site is evaluated at least three times, whatever the budget, unless one evaluation takes more element
 /// operations than this.
 const MOST_OPERATIONS: f64 = 3e10;
 
@@ -200,7 +200,7 @@ pub(super) fn plan<'a>(
         clippy::cast_sign_loss,
         reason = "a small count"
     )]
-    let affordable = (task.budget.operations / sites.max(1) as f64 / cost).floor().max(2.0) as usize;
+    let affordable = (task.budget.operations / sites.max(1) as f64 / cost).floor().max(3.0) as usize;
     if stimuli.len() > affordable {
         stimuli.truncate(affordable);
         limits.push(format!("{affordable} of {wanted} stimuli: one evaluation takes about {cost:.1e} operations"));

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::{Error, Registry, harmless};
 use crate::files;
 use crate::registry::floor;
+use crate::registry::guard::Guard;
 use crate::registry::layout::{self, REVIEWED};
 use crate::registry::metadata::RuleRecord;
 use crate::registry::name::TargetKind;
@@ -100,16 +101,20 @@ impl Registry {
         Ok(self.remembered::<BTreeMap<String, String>>(REVOKED)?.contains_key(sha256))
     }
 
-    /// Notes what the maintainers revoked; what was heard once stays.
+    /// Notes what the maintainers revoked, beside what was heard before; whoever calls it has the registry's lock.
     ///
     /// # Errors
     /// When what is noted is damaged, or it cannot be written.
     pub(super) fn note_revoked(&self, now: &BTreeMap<String, String>) -> Result<(), Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        if now.is_empty() || self.remembered::<BTreeMap<String, String>>(REVOKED)? == *now {
+        if now.is_empty() {
             return Ok(());
         }
-        Ok(files::write_json(&memory.state.join(REVOKED), now)?)
+        let before: BTreeMap<String, String> = self.remembered(REVOKED)?;
+        // A revocation is never withdrawn, and an older document does not know the newest.
+        let mut all = before.clone();
+        all.extend(now.iter().map(|(sha256, why)| (sha256.clone(), why.clone())));
+        if all == before { Ok(()) } else { Ok(files::write_json(&memory.state.join(REVOKED), &all)?) }
     }
 
     /// What publishers took back for security, as far as was heard of it.
@@ -137,11 +142,17 @@ impl Registry {
         now: BTreeMap<String, String>,
     ) -> Result<(), Error> {
         let Some(memory) = &self.memory else { return Ok(()) };
-        let mut all: TakenBack = self.remembered(file)?;
-        if all.get(publisher).map_or(now.is_empty(), |known| *known == now) {
+        let known = |all: &TakenBack| {
+            now.iter().all(|(sha256, why)| all.get(publisher).and_then(|hashes| hashes.get(sha256)) == Some(why))
+        };
+        if known(&self.remembered(file)?) {
             return Ok(());
         }
-        all.insert(publisher.to_owned(), now);
+        // Another process may note something meanwhile. What was taken back stays so, and an older document does
+        // not know the newest.
+        let _guard = Guard::wait(&memory.state)?;
+        let mut all: TakenBack = self.remembered(file)?;
+        all.entry(publisher.to_owned()).or_default().extend(now);
         Ok(files::write_json(&memory.state.join(file), &all)?)
     }
 

@@ -13,6 +13,7 @@ use crate::registry::catalog::{Catalog, Offer};
 use crate::registry::layout::{self, REVIEWED};
 use crate::registry::metadata::{RuleRecord, Yanked};
 use crate::registry::name::{self, RuleName, Target, TargetKind};
+use crate::registry::pack::Manifest;
 use crate::registry::store::{Record, Store};
 use crate::registry::trust::Pin;
 use crate::registry::verify::{Chain, Problem, Publisher, Refused, Review, Signed, Stamp, Subject};
@@ -106,9 +107,6 @@ impl View {
         let (chain, now, registry) = (&mut self.chain, self.now, Arc::clone(&self.registry));
         let bytes = registry.immutable(role, version, layout::MOST_ROLE_BYTES, |bytes| chain.role(role, bytes, now))?;
         self.roles.push((role.to_owned(), bytes));
-        if role == REVIEWED {
-            self.registry.note_revoked(self.chain.all_revoked())?;
-        }
         Ok(true)
     }
 
@@ -318,14 +316,42 @@ impl View {
         }
     }
 
+    /// Checks that what a publisher says about a version is what its manifest says, which is what was reviewed.
+    ///
+    /// # Errors
+    /// When the manifest cannot be understood, or says something else.
+    pub fn check_record(&self, release: &Release, manifest: &[u8]) -> Result<(), Error> {
+        let problem = match Manifest::parse(manifest) {
+            Err(error) => Problem::Unreadable(harmless(&error.to_string())),
+            Ok(parsed) => match parsed.record(sha256_hex(manifest)).difference(&release.record) {
+                None => return Ok(()),
+                Some(field) => Problem::RecordDiffers(field),
+            },
+        };
+        let because = self.chain.because("", problem);
+        Err(Refused { subject: Subject::Target(release.component.target.to_string()), ..because }.into())
+    }
+
+    /// Gets the manifest of a version and compares its publisher's words about it with that.
+    ///
+    /// # Errors
+    /// As [`View::check_record`], and when it cannot be had.
+    pub fn confirm(&self, store: &Store, release: &Release) -> Result<(), Error> {
+        let manifest = self.bytes(store, &release.manifest)?;
+        self.check_record(release, &manifest)
+    }
+
     /// Keeps a version in the store with everything that vouches for it, and gives the record.
     ///
     /// # Errors
     /// When bytes cannot be had or are not what was signed, or the store cannot be written.
     pub fn install(&self, store: &Store, release: &Release, unreviewed: bool) -> Result<Record, Error> {
         check_review(&self.chain, &release.component, unreviewed)?;
+        // What was reviewed needs no exception, also when the user would have made one.
+        let unreviewed = unreviewed && check_review(&self.chain, &release.component, false).is_err();
         let component = self.bytes(store, &release.component)?;
         let manifest = self.bytes(store, &release.manifest)?;
+        self.check_record(release, &manifest)?;
         let sha256 = store.put(&component)?;
         store.put(&manifest)?;
         let role = |name: &str| self.roles.iter().find(|(role, _)| role == name).map(|(_, bytes)| bytes);

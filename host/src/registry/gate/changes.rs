@@ -97,14 +97,15 @@ fn list(folder: &Path) -> io::Result<BTreeMap<String, bool>> {
             if below.is_empty() && name == ".git" {
                 continue;
             }
-            // What is no text keeps its place in the list and is refused as a name.
+            let is_text = name.to_str().is_some();
             let name = name.to_string_lossy();
             let path = if below.is_empty() { name.into_owned() } else { format!("{below}/{name}") };
             let kind = entry.file_type()?;
-            if kind.is_dir() {
+            if kind.is_dir() && is_text {
                 folders.push(path);
             } else {
-                found.insert(path, kind.is_file());
+                // What has no text for a name cannot be opened by it, and is strange whatever it is.
+                found.insert(path, kind.is_file() && is_text);
             }
         }
     }

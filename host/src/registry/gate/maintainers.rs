@@ -70,6 +70,10 @@ impl Gate<'_> {
             self.say(&new.path, "`reviewed` does not come last");
         }
         self.reviewers(new, &delegations);
+        let root = match &self.root {
+            Some(root) => root.clone(),
+            None => self.base.root()?.signed,
+        };
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for role in &delegations.roles {
@@ -78,6 +82,11 @@ impl Gate<'_> {
                 self.say(&new.path, format!("it has two roles `{}`", role.name));
             }
             let name = if layout::is_of_reviewers(&role.name) { layout::REVIEWED } else { &role.name };
+            for keyid in role.keyids.iter().filter(|_| name != layout::REVIEWED) {
+                if let Some((owner, _)) = root.roles.iter().find(|(_, owner)| owner.keyids.contains(keyid)) {
+                    self.say(&new.path, format!("`{owner}` and `{name}` have the same key"));
+                }
+            }
             for keyid in &role.keyids {
                 if let Some(owner) = owners.insert(keyid, name).filter(|owner| *owner != name) {
                     self.say(&new.path, format!("`{name}` and `{owner}` have the same key"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::layout;
-use super::super::metadata::{RuleRecord, TargetFile, Targets};
+use super::super::metadata::{TargetFile, Targets};
 use super::super::name::{RuleName, Target, TargetKind};
 use super::super::pack::Package;
 use super::super::writer;
@@ -76,9 +76,7 @@ impl Gate<'_> {
             return;
         };
         let (old, now) = (&old.dd, &now.dd);
-        if let Some(field) =
-            different(&RuleRecord { yanked: None, ..old.clone() }, &RuleRecord { yanked: None, ..now.clone() })
-        {
+        if let Some(field) = old.difference(now) {
             self.say(&new.path, format!("the {field} of the published `{path}` has changed"));
         }
         match (&old.yanked, &now.yanked) {
@@ -136,7 +134,7 @@ impl Gate<'_> {
         match listed {
             None => self.say(&new.path, format!("{label} has no record")),
             Some(listed) => {
-                if let Some(field) = different(&package.record(), &listed.dd) {
+                if let Some(field) = package.record().difference(&listed.dd) {
                     self.say(&new.path, format!("{label}: the {field} of its record is not the one of its manifest"));
                 }
                 if listed.dd.yanked.is_some() {
@@ -179,21 +177,4 @@ impl Gate<'_> {
         }
         Ok(owners)
     }
-}
-
-/// The first field in which two records differ.
-fn different(a: &RuleRecord, b: &RuleRecord) -> Option<&'static str> {
-    let fields = [
-        ("rule id", a.rule == b.rule),
-        ("version", a.version == b.version),
-        ("contract", a.contract == b.contract),
-        ("title", a.title == b.title),
-        ("numerics class", a.numerics == b.numerics),
-        ("licence", a.license == b.license),
-        ("source", a.source == b.source),
-        ("manifest", a.manifest == b.manifest),
-        ("size", a.size == b.size),
-        ("evidence", a.evidence == b.evidence),
-    ];
-    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
 }

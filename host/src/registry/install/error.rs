@@ -122,6 +122,16 @@ pub enum Error {
         /// reason
         why: String,
     },
+    /// a rule that could not be moved to another version
+    #[error("`{rule}` stays at {version}")]
+    Stuck {
+        /// rule
+        rule: String,
+        /// version that stays
+        version: String,
+        /// why
+        source: std::sync::Arc<client::Error>,
+    },
     /// a rule of the lock that is not on this machine
     #[error("`{rule}` {version} is in the lockfile `{lock}` and not installed on this machine")]
     NotInstalled {
@@ -187,6 +197,7 @@ impl Hint for Error {
                  takes it all the same"
                     .to_owned(),
             ),
+            Self::Stuck { source, .. } => source.hint(),
             Self::NoLockedVersion { .. } => Some(
                 "Take another version with `delegate-doctor rules update`, or the lockfile from version control"
                     .to_owned(),

@@ -1,6 +1,7 @@
 //! What would change, before anything does; then all of it in one step.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Error, Present, Registries, Scope, check_signed, load};
 use crate::files;
@@ -40,6 +41,8 @@ pub struct Step {
     pub publisher: Option<Publisher>,
     /// the user allowed it without review
     pub unreviewed: bool,
+    /// why it stays where it is although it may move, when that is the fault of its publisher or registry
+    pub stuck: Option<Arc<client::Error>>,
 }
 
 impl Step {
@@ -156,6 +159,9 @@ fn step(
             registries.warnings.push(format!("`{}` stays at {}. {error}", locked.name, locked.version));
             return Ok(kept(key, wish, registry, locked));
         }
+        (Err(error @ (client::Error::NoRule { .. } | client::Error::Refused(_))), Some(locked)) if moves.update_all => {
+            return Ok(Step { stuck: Some(Arc::new(error)), ..kept(key, wish, registry, locked) });
+        }
         (chosen, _) => chosen?,
     };
     let view = registries.view(registry)?;
@@ -190,6 +196,7 @@ fn step(
         release: Some(release),
         publisher: Some(publisher),
         unreviewed: wish.unreviewed,
+        stuck: None,
     })
 }
 
@@ -205,6 +212,7 @@ fn kept(key: &Key, wish: &Wish, registry: &str, locked: &LockedRule) -> Step {
         release: None,
         publisher: None,
         unreviewed: wish.unreviewed,
+        stuck: None,
     }
 }
 
@@ -252,7 +260,8 @@ fn find_locked(
     if let Some(registry) = lock.registry(&locked.registry) {
         check_lock(registries, registry, Some(locked))?;
     }
-    let policy = Policy { unreviewed: wish.unreviewed, yanked: true };
+    // What is locked as reviewed has to be.
+    let policy = Policy { unreviewed: wish.unreviewed && !locked.reviewed, yanked: true };
     let view = registries.view(&locked.registry)?;
     let found = view.releases(&locked.name)?.into_iter().find(|release| release.version == locked.version);
     let release = found.ok_or_else(|| Error::NoLockedVersion {
@@ -289,6 +298,26 @@ fn find_locked(
 }
 
 impl Plan {
+    /// The first rule that could not be moved, through the fault of its publisher or registry, as an error.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn check_stuck(&self) -> Result<(), Error> {
+        match self.steps.iter().find_map(|step| Some((step, step.stuck.clone()?))) {
+            None => Ok(()),
+            Some((step, source)) => {
+                let (rule, version) = (step.new.name.to_string(), step.new.version.to_string());
+                Err(Error::Stuck { rule, version, source })
+            }
+        }
+    }
+
+    /// Rules that would come onto this machine although the maintainers of their registry have not reviewed them.
+    pub fn unreviewed(&self) -> impl Iterator<Item = &LockedRule> {
+        let arriving = self.steps.iter().filter(|step| step.release.is_some() && step.registry != BUNDLED);
+        arriving.map(|step| &step.new).filter(|new| !new.reviewed)
+    }
+
     /// True when the lock stays as it is.
     pub fn is_unchanged(&self) -> bool {
         self.removed.is_empty() && self.steps.iter().all(|step| !step.changes()) && self.base.lock.is_some()

@@ -31,6 +31,25 @@ pub struct RuleRecord {
     pub yanked: Option<Yanked>,
 }
 
+impl RuleRecord {
+    /// The first field in which two records differ, but for what was taken back.
+    pub fn difference(&self, other: &Self) -> Option<&'static str> {
+        let fields = [
+            ("rule id", self.rule == other.rule),
+            ("version", self.version == other.version),
+            ("contract", self.contract == other.contract),
+            ("title", self.title == other.title),
+            ("numerics class", self.numerics == other.numerics),
+            ("licence", self.license == other.license),
+            ("source", self.source == other.source),
+            ("manifest", self.manifest == other.manifest),
+            ("size", self.size == other.size),
+            ("evidence", self.evidence == other.evidence),
+        ];
+        fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
+    }
+}
+
 /// What a rule claims about numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

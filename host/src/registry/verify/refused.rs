@@ -133,6 +133,9 @@ pub enum Problem {
     /// the maintainers withdrew it
     #[error("the maintainers have revoked it")]
     Revoked,
+    /// the publisher's role says something else about it than the manifest
+    #[error("the {0} that its publisher's role tells is not the one of its manifest")]
+    RecordDiffers(&'static str),
     /// nothing of this name
     #[error("the publisher's role does not list it")]
     NoTarget,

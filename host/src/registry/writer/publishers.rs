@@ -109,8 +109,15 @@ impl Repository {
         let mut document = self.next("targets", self.lifetimes.targets)?;
         let mut delegations = document.delegations.take().unwrap_or_default();
         edit(&mut delegations)?;
+        let root = self.root()?.signed;
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         for role in &delegations.roles {
+            for id in role.keyids.iter().filter(|_| !layout::is_of_reviewers(&role.name)) {
+                if let Some((owner, _)) = root.roles.iter().find(|(_, owner)| owner.keyids.contains(id)) {
+                    let fingerprint = key::fingerprint(id);
+                    return Err(Error::SharedKey { fingerprint, roles: (owner.clone(), role.name.clone()) });
+                }
+            }
             // The reviewers have the same keys everywhere.
             let name = if layout::is_of_reviewers(&role.name) { layout::REVIEWED } else { &role.name };
             for id in &role.keyids {
