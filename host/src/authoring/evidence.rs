@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::gates::Gate;
-use crate::report::model::{Report, Setting, Trial, TrialOutcome, Versions};
+use crate::report::model::{Report, RuleOutcome, Setting, Trial, TrialOutcome, Versions};
 
 /// Name of the document's kind.
 pub const SCHEMA: &str = "delegate-doctor/evidence";
@@ -68,6 +68,9 @@ pub struct ModelEvidence {
     pub trials: Vec<Trial>,
     /// sites that the rule left alone
     pub declined: u64,
+    /// what it offered that the host refused, and where it faulted: node and reason
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// why there is no answer, when there is none
     pub error: Option<String>,
 }
@@ -147,6 +150,21 @@ fn shorten(value: &mut serde_json::Value) {
     }
 }
 
+/// What the host refused of a rule, each once.
+fn refused(report: &Report, rule: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for node in report.original.iter().flat_map(|profile| &profile.hotspots).flat_map(|hotspot| &hotspot.nodes) {
+        let verdicts = node.rules.iter().filter(|verdict| verdict.rule.id == rule);
+        for verdict in verdicts.filter(|v| matches!(v.outcome, RuleOutcome::Refused | RuleOutcome::Failed)) {
+            let told = format!("`{}`: {}", node.node, verdict.message);
+            if !all.contains(&told) {
+                all.push(told);
+            }
+        }
+    }
+    all
+}
+
 impl ModelEvidence {
     /// From the report of a run in which the rule took part.
     pub fn of_report(report: &Report, rule: &str) -> Self {
@@ -159,6 +177,7 @@ impl ModelEvidence {
             versions: Some(report.versions.clone()),
             trials: report.trials.iter().filter(|trial| trial.rule.id == rule).cloned().collect(),
             declined: report.declined.iter().filter(|declined| declined.rule.id == rule).count() as u64,
+            refused: refused(report, rule),
             error: None,
         }
     }
@@ -174,6 +193,7 @@ impl ModelEvidence {
             versions: None,
             trials: Vec::new(),
             declined: 0,
+            refused: Vec::new(),
             error: Some(error.to_owned()),
         }
     }

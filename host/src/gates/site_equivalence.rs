@@ -261,7 +261,9 @@ fn verdict(results: &[SiteResult], claim: Claim) -> (GateStatus, String) {
     };
     let kinds = if results.len() == places { String::new() } else { format!(" ({} different)", results.len()) };
     let (noun, verb) = if places == 1 { ("place", "agrees") } else { ("places", "agree") };
-    (GateStatus::Pass, format!("{places} changed {noun}{kinds} {verb} {how} on {checks} evaluations"))
+    let limit = results.iter().find_map(|result| result.limits.first());
+    let limit = limit.map(|limit| format!("; limited to {limit}")).unwrap_or_default();
+    (GateStatus::Pass, format!("{places} changed {noun}{kinds} {verb} {how} on {checks} evaluations{limit}"))
 }
 
 fn facts(results: &[SiteResult]) -> Vec<Fact> {

@@ -74,6 +74,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
     })
 }
 
+/// Refusals of the host that are shown for a model; the evidence has all.
+const SHOWN_REFUSALS: usize = 3;
+
 fn text(evidence: &Evidence) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -96,10 +99,19 @@ fn text(evidence: &Evidence) -> String {
         if model.trials.is_empty() && model.error.is_none() {
             let _ = writeln!(text, "  nothing tried; {} left alone", counted(model.declined, "site"));
         }
+        for refused in model.refused.iter().take(SHOWN_REFUSALS) {
+            let _ = writeln!(text, "  refused by the host at {refused}");
+        }
+        if model.refused.len() > SHOWN_REFUSALS {
+            let _ = writeln!(text, "  and {} more", model.refused.len() - SHOWN_REFUSALS);
+        }
     }
     let words = match evidence.outcome {
-        Outcome::Proven => "accepted, and wrong nowhere",
+        Outcome::Proven => "accepted, and found wrong nowhere",
         Outcome::NotFaster => "never wrong, and faster nowhere",
+        Outcome::NothingTried if evidence.models.iter().any(|model| !model.refused.is_empty()) => {
+            "the host refused what it offered"
+        }
         Outcome::NothingTried => "it found nothing to repair",
         Outcome::Wrong => "a gate of correctness refused it",
         Outcome::Incomplete => "a model came to no answer",
