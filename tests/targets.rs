@@ -3,6 +3,8 @@
 
 #[path = "targets/adb_daemon.rs"]
 mod adb_daemon;
+#[path = "targets/agreement.rs"]
+mod agreement;
 #[path = "targets/bench.rs"]
 mod bench;
 #[path = "targets/faults.rs"]
@@ -34,6 +36,18 @@ fn emulated(cpu: &str) {
     {
         assert_eq!(gate(report, passed), GateStatus::Pass, "{passed:?} {}", run.stderr);
     }
+    let trial = report.trials.first().expect("a trial");
+    for named in [Gate::DeviceCorrectness, Gate::BackendFidelity] {
+        let facts = trial.gates.iter().find(|report| report.gate == named).map_or(&[][..], |report| &report.facts);
+        let kernels = |of: &str| {
+            let name = format!("kernels that ran, {of} on the target");
+            let fact = facts.iter().find(|fact| fact.name.starts_with(&name)).expect("kernels");
+            assert_eq!(fact.source, format!("trace of a run on emulated Arm ({cpu})"));
+            fact.value.clone()
+        };
+        assert!(kernels("original").contains("`_softmax.out` outside of the delegate"), "{}", kernels("original"));
+        assert!(kernels("repaired").contains("Softmax"), "{}", kernels("repaired"));
+    }
     assert_eq!(gate(report, Gate::Benchmark), GateStatus::NotRun);
     let trial = report.trials.first().expect("a trial");
     assert_eq!(trial.outcome, TrialOutcome::Inconclusive);
@@ -64,7 +78,7 @@ fn a_repair_is_decided_on_a_phone_through_the_real_client() {
     let text = fs_err::read_to_string(run.path("report.json")).expect("report");
     assert!(!text.contains(&phone.serial), "the serial number is in the report");
     // What was copied there for this run is gone, what serves the next one is not.
-    let left: Vec<String> = fs_err::read_dir(phone.device.storage())
+    let left: Vec<String> = fs_err::read_dir(phone.device.storage().join("delegate-doctor"))
         .expect("folder")
         .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
         .collect();
@@ -84,7 +98,7 @@ fn a_repair_is_decided_on_a_board_through_a_real_server() {
     assert_eq!(report.setting.target.kind, "ssh");
     assert_eq!(gate(report, Gate::BackendFidelity), GateStatus::Pass, "{}", run.stderr);
     assert_ne!(gate(report, Gate::Benchmark), GateStatus::NotRun, "{}", run.stderr);
-    assert_eq!(fs_err::read_dir(device.storage()).expect("folder").count(), 1);
+    assert_eq!(fs_err::read_dir(device.storage().join("delegate-doctor")).expect("folder").count(), 1);
     server.forget_keys();
     let run = optimize(&model("softmax_over_channels"), "ssh:board", |command| {
         command

@@ -81,9 +81,10 @@ pub struct TargetLabel {
 }
 
 impl TargetLabel {
-    /// True when times measured there are times of a real CPU: an emulated one says nothing about speed.
+    /// True when times measured there are times of a real CPU: an emulated one, behind whatever link, says nothing
+    /// about speed.
     pub fn measures_speed(&self) -> bool {
-        self.kind != "qemu"
+        self.kind != "qemu" && (self.physical_arm || self.architecture != "aarch64")
     }
 }
 

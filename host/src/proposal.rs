@@ -297,7 +297,7 @@ pub(crate) fn propose(
             }
         };
         let corrective = matches!(candidate.claim, Claim::Corrective { .. });
-        if candidate.share < bench.settings.thresholds.min_share && !corrective {
+        if candidate.share < bench.min_share() && !corrective {
             continue;
         }
         if !memory.has_tried(&candidate) {

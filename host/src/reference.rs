@@ -13,6 +13,7 @@ use crate::gates::inputs::input_sets;
 use crate::gates::reference::{Attempt, ProgramRun, Reference};
 use crate::gates::sensitivity::{self, Sensitivity};
 use crate::pipeline::{Base, Error, check_interrupt};
+use crate::profile;
 use crate::target;
 use crate::tensor::Tensor;
 use crate::torch::protocol::{RunSet, TensorFile};
@@ -126,8 +127,15 @@ pub(crate) fn device(
     let mut attempts = Vec::new();
     for (index, inputs) in sets.iter().enumerate() {
         check_interrupt()?;
-        attempts.push(match bench.run_once(pte, inputs, &bench.folder.folder(&format!("{folder}/{index}"))?) {
-            Ok(outcome) => Ok(ProgramRun::from_target(&outcome, eager)?),
+        let outputs = bench.folder.folder(&format!("{folder}/{index}"))?;
+        // The kernels are the same whatever the inputs hold.
+        let trace = (index == 0).then(|| outputs.join("trace.etdp"));
+        attempts.push(match bench.run_once(pte, inputs, &outputs, trace.as_deref()) {
+            Ok(outcome) => {
+                let run = ProgramRun::from_target(&outcome, eager)?;
+                let kernels = outcome.trace.map_or_else(Vec::new, |(trace, _)| kernels_of(&trace));
+                Ok(ProgramRun { kernels, ..run })
+            }
             Err(
                 error @ (target::Error::Crash { .. } | target::Error::Refused { .. } | target::Error::Timeout { .. }),
             ) => Err(error.to_string()),
@@ -135,6 +143,11 @@ pub(crate) fn device(
         });
     }
     Ok(attempts)
+}
+
+/// The kernel families in a trace; none when it cannot be understood, because nothing is decided by them.
+fn kernels_of(trace: &Path) -> Vec<String> {
+    profile::etdump::read(trace).map_or_else(|_| Vec::new(), |trace| profile::kernels::families(&trace))
 }
 
 fn store(bench: &Workbench<'_>, name: &str, tensors: &[Tensor], like: &[TensorFile]) -> Result<Vec<TensorFile>, Error> {

@@ -116,12 +116,20 @@ impl<'a> Workbench<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Runs a program on the target once, in a process of its own, and keeps its outputs.
+    /// Share of the time below which a repair is not tried. Where the target measures no speed, its shares are no
+    /// reason to leave anything out.
+    pub(crate) fn min_share(&self) -> f64 {
+        if self.target.label().measures_speed() { self.settings.thresholds.min_share } else { 0.0 }
+    }
+
+    /// Runs a program on the target once, in a process of its own, and keeps its outputs; with `trace`, once more
+    /// afterwards for a trace in that file.
     pub(crate) fn run_once(
         &self,
         program: &Path,
         inputs: &[TensorFile],
         outputs: &Path,
+        trace: Option<&Path>,
     ) -> Result<RunOutcome, target::Error> {
         self.clock.child(|| {
             self.target.run(&RunRequest {
@@ -133,7 +141,7 @@ impl<'a> Workbench<'a> {
                 warmup_limit: 0,
                 iterations: 1,
                 max_measure: Duration::ZERO,
-                trace: None,
+                trace: trace.map(|path| TraceRequest { path, iterations: 1 }),
                 timeout: RUN_LIMIT,
             })
         })
@@ -198,7 +206,7 @@ impl<'a> Workbench<'a> {
         {
             self.progress.detail(&format!("The trace is not kept for later runs: {error}"));
         }
-        let ranking = rank::rank(&profile, &lowered.record, self.settings.thresholds.min_share);
+        let ranking = rank::rank(&profile, &lowered.record, self.min_share());
         let untraced = Untraced::of(&record.samples_ns, record.peak_memory_bytes);
         Ok(MeasuredProgram { lowered, profile, ranking, untraced, reused })
     }

@@ -382,3 +382,23 @@ fn outputs_that_are_no_numbers_on_the_device_are_never_accepted() {
     assert_ne!(run.code, 0);
     assert!(!run.path("optimized.pte").exists());
 }
+
+#[test]
+fn a_device_that_translates_programs_is_no_arm_and_files_of_others_stay() {
+    let phone = Phone::new();
+    let others = phone.device.storage().join("session-of-somebody/photos");
+    fs_err::create_dir_all(&others).expect("folder");
+    let old = std::time::SystemTime::now() - Duration::from_secs(3 * 24 * 3600);
+    for folder in [others.as_path(), others.parent().expect("folder")] {
+        std::fs::File::open(folder).and_then(|file| file.set_modified(old)).expect("time");
+    }
+    let label = phone.prepare().expect("ready").label();
+    assert!(label.physical_arm && label.measures_speed(), "{label:?}");
+    assert!(others.is_dir(), "only what is this tool's own is removed");
+    // The kernel is this machine's: `/proc/cpuinfo` has no parts of Arm, or `/sys` tells of another processor.
+    let plain = |name: &str| format!("exec {} \"$@\"", crate::stand_in::program(name).display());
+    phone.device.tool("sed", &plain("sed"));
+    let label = phone.prepare().expect("ready").label();
+    assert!(!label.physical_arm && !label.measures_speed(), "{label:?}");
+    assert_eq!(label.name, "Stand In (adb, emulated, not a physical Arm device)");
+}

@@ -194,7 +194,18 @@ impl Fidelity {
                 source: self.target.name.clone(),
             });
         }
+        facts.extend(self.kernels(what));
         facts
+    }
+
+    /// Which kernels the target chose for the program, from the trace of a run.
+    pub(super) fn kernels(&self, what: &str) -> Option<Fact> {
+        let kernels = &self.run(0)?.kernels;
+        (!kernels.is_empty()).then(|| Fact {
+            name: format!("kernels that ran, {what}"),
+            value: kernels.join(", "),
+            source: format!("trace of a run on {}", self.target.name),
+        })
     }
 }
 

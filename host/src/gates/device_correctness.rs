@@ -105,12 +105,10 @@ pub fn judge(reference: &Reference, original: &Fidelity, repaired: &Fidelity) ->
             ),
         ),
     };
-    let report = GateReport {
-        gate: Gate::DeviceCorrectness,
-        status,
-        summary,
-        facts: facts(reference, &comparisons, "repaired against original on the target", &original.target.name),
-        seconds: start.elapsed().as_secs_f64(),
-    };
+    let mut facts = facts(reference, &comparisons, "repaired against original on the target", &original.target.name);
+    facts.extend(original.kernels("original on the target"));
+    facts.extend(repaired.kernels("repaired on the target"));
+    let report =
+        GateReport { gate: Gate::DeviceCorrectness, status, summary, facts, seconds: start.elapsed().as_secs_f64() };
     DeviceCorrectness { report, comparisons, corrections }
 }

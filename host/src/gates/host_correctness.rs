@@ -281,7 +281,7 @@ pub(super) mod tests {
     pub(in crate::gates) fn run(program: impl Fn(f64) -> f64, tensors: &[Tensor]) -> ProgramRun {
         let values = tensors[0].to_f64().expect("real");
         let output = floats(ScalarType::Float32, &[values.len()], |i| program(values[i]));
-        ProgramRun { outputs: vec![output], mutated_inputs: Vec::new() }
+        ProgramRun { outputs: vec![output], mutated_inputs: Vec::new(), kernels: Vec::new() }
     }
 
     /// The reference of such a program.

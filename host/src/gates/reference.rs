@@ -23,6 +23,8 @@ pub struct ProgramRun {
     pub outputs: Vec<Tensor>,
     /// positions of inputs whose content changed
     pub mutated_inputs: Vec<usize>,
+    /// families of the kernels that ran, with how many of each; empty where no trace was taken
+    pub kernels: Vec<String>,
 }
 
 /// A run, or why there was none, in words for the report.
@@ -34,7 +36,7 @@ impl ProgramRun {
     /// # Errors
     /// When a tensor file cannot be read.
     pub fn from_eager(run: &EagerRun) -> Result<Self, tensor::Error> {
-        Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone() })
+        Ok(Self { outputs: read(&run.outputs)?, mutated_inputs: run.mutated_inputs.clone(), kernels: Vec::new() })
     }
 
     /// Reads the outputs of a run on a target; `eager` is a run of the same model in eager PyTorch. A lowered
@@ -45,7 +47,11 @@ impl ProgramRun {
     pub fn from_target(run: &RunOutcome, eager: &Self) -> Result<Self, tensor::Error> {
         let more = run.outputs.len().saturating_sub(eager.outputs.len());
         let own = if more <= eager.mutated_inputs.len() { run.outputs.get(more..) } else { None };
-        Ok(Self { outputs: read(own.unwrap_or(&run.outputs))?, mutated_inputs: run.mutated_inputs.clone() })
+        Ok(Self {
+            outputs: read(own.unwrap_or(&run.outputs))?,
+            mutated_inputs: run.mutated_inputs.clone(),
+            kernels: Vec::new(),
+        })
     }
 }
 

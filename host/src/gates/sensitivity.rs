@@ -159,7 +159,7 @@ mod tests {
         let run = |tensors: &[Tensor]| {
             let values = program(&tensors[0].to_f64().expect("real"));
             let output = floats(ScalarType::Float32, &[values.len()], |i| values[i]);
-            ProgramRun { outputs: vec![output], mutated_inputs: Vec::new() }
+            ProgramRun { outputs: vec![output], mutated_inputs: Vec::new(), kernels: Vec::new() }
         };
         let runs = inputs.sets.iter().map(|set| run(&set.tensors)).collect();
         let probes: Vec<_> = inputs.probes.iter().map(|probe| Some(run(&probe.tensors))).collect();

@@ -16,7 +16,7 @@ pub const ACCOUNTING_TOLERANCE: f64 = 0.05;
 /// Coverage aimed at for the intervals of figures over traced runs.
 const CONFIDENCE: f64 = 0.95;
 
-const METHOD_EVENT: &str = "Method::execute";
+pub(super) const METHOD_EVENT: &str = "Method::execute";
 const DELEGATE_EVENT: &str = "DELEGATE_CALL";
 const OPERATOR_EVENT: &str = "OPERATOR_CALL";
 

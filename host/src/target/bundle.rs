@@ -194,6 +194,8 @@ impl Bundle {
     /// When there is none for 64-bit Arm.
     pub fn of_user(path: &Path) -> Result<Self, Error> {
         let not = |reason: &str| Error::NotARunner { path: path.to_owned(), reason: reason.to_owned() };
+        // A name without a folder would be looked up elsewhere when it is started.
+        let path = &std::path::absolute(path)?;
         let metadata = fs::metadata(path).map_err(|error| not(&error.to_string()))?;
         let (folder, runner) = if metadata.is_dir() {
             (path.to_owned(), "runner".to_owned())
@@ -228,7 +230,9 @@ impl Bundle {
         if !list.iter().any(|file| file.name == runner) {
             return Err(not("there is no file `runner` in it"));
         }
-        Ok(Self { folder, hash: content_hash(&list), files: list, start: Start::ByItself(runner), executorch: None })
+        let has_loader = list.iter().any(|file| file.name == LOADER);
+        let start = if has_loader { Start::ByLoader } else { Start::ByItself(runner) };
+        Ok(Self { folder, hash: content_hash(&list), files: list, start, executorch: None })
     }
 
     /// The bundle of an environment, built if it is not in the cache. `progress` is told about work that takes a

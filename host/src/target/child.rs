@@ -2,6 +2,7 @@
 //! user wants to stop. Each runs in its own process group, and the whole group is ended.
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -140,6 +141,13 @@ fn tail(mut stream: impl Read) -> Vec<u8> {
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
+}
+
+/// Where a program is, by PATH; folders that depend on where the tool runs are left out.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 #[cfg(test)]

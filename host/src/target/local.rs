@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fs_err as fs;
 
-use super::device::facts::{self, DeviceFacts};
+use super::device::facts::{DeviceFacts, of_this_host};
 use super::runner_build::{self, Runner, Sdk};
 use super::runner_process::{self, Hello};
 use super::{Error, RunOutcome, RunRequest, Target, child};
@@ -40,7 +40,12 @@ impl LocalTarget {
     /// # Errors
     /// When no runner can be built or it does not work.
     pub fn prepare(environment: &Environment, cache: &Path, progress: &dyn Progress) -> Result<Self, Error> {
-        let label = label_of(std::env::consts::ARCH);
+        let facts = OnceLock::new();
+        let mut label = label_of(std::env::consts::ARCH);
+        if label.physical_arm && facts.get_or_init(of_this_host).emulated {
+            label.physical_arm = false;
+            label.name = "this host (emulated arm64)".to_owned();
+        }
         let built =
             Sdk::at(&environment.executorch_folder).and_then(|sdk| runner_build::prepare(&sdk, cache, progress));
         let runner = built.map_err(|error| match error {
@@ -50,7 +55,7 @@ impl LocalTarget {
         let finished = child::run(command(&runner).arg("--probe"), PROBE_TIMEOUT)
             .map_err(|error| runner_process::not_started(&label.name, &runner.executable, &error))?;
         let hello = runner_process::greeting(&label.name, &finished)?;
-        Ok(Self { runner, hello, label, facts: OnceLock::new() })
+        Ok(Self { runner, hello, label, facts })
     }
 
     /// The runner in use.
@@ -88,7 +93,7 @@ impl Target for LocalTarget {
     }
 
     fn facts(&self) -> Option<&DeviceFacts> {
-        Some(self.facts.get_or_init(facts::of_this_host))
+        Some(self.facts.get_or_init(of_this_host))
     }
 }
 

@@ -94,12 +94,13 @@ impl Target for QemuTarget {
 /// # Errors
 /// When there is none.
 pub(crate) fn emulator(label: &TargetLabel) -> Result<(PathBuf, String), Error> {
-    for name in EMULATORS {
-        let Ok(done) = child::run(Command::new(name).arg("--version"), PROBE_TIMEOUT) else { continue };
+    // The one that is asked is the one that runs, also with an empty environment.
+    for path in EMULATORS.iter().filter_map(|name| child::on_path(name)) {
+        let Ok(done) = child::run(Command::new(&path).arg("--version"), PROBE_TIMEOUT) else { continue };
         match done.end {
             child::End::Exited(status) if status.success() => {
                 let version = String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().to_owned();
-                return Ok((PathBuf::from(name), version.trim_start_matches("qemu-aarch64 version ").to_owned()));
+                return Ok((path, version.trim_start_matches("qemu-aarch64 version ").to_owned()));
             }
             child::End::Interrupted => return Err(Error::Interrupted),
             child::End::Exited(_) | child::End::TimedOut => {}

@@ -8,6 +8,9 @@ use crate::evidence::TargetLabel;
 use crate::target::Error;
 use crate::target::bundle::is_plain;
 
+/// Everything on a device lies below a folder of this name.
+const OWN_FOLDER: &str = "delegate-doctor";
+
 /// Asks for everything at once; a line a fact, nothing where the device does not tell. `{root}` is the place for
 /// this tool's files.
 const QUESTIONS: &str = r#"
@@ -24,6 +27,7 @@ say model "$(prop ro.product.model)"
 say soc "$(prop ro.soc.model)"
 say build "$(prop ro.build.fingerprint)"
 say abi "$(prop ro.product.cpu.abi)"
+say machine "$(first /sys/devices/system/cpu/modalias)"
 say emulator "$(prop ro.kernel.qemu)$(prop ro.boot.qemu)"
 say board "$(first /proc/device-tree/model 2>/dev/null | tr -d '\000')"
 say distribution "$(sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' /etc/os-release 2>/dev/null)"
@@ -106,7 +110,7 @@ pub struct DeviceFacts {
     pub battery: Option<(u32, String)>,
     /// load over one minute
     pub load: Option<String>,
-    /// an emulated device
+    /// an emulated device, or one whose programs are translated for another kind of processor
     pub emulated: bool,
 }
 
@@ -118,7 +122,9 @@ pub(crate) fn ask(link: &dyn Link, folder: Option<&str>) -> Result<DeviceFacts, 
     if let Some(folder) = folder.filter(|folder| !is_plain(folder) || !folder.starts_with('/')) {
         return Err(Error::Folder { folder: folder.to_owned() });
     }
-    let root = folder.unwrap_or(link.root());
+    // Below a folder that may hold the files of others, a folder of our own.
+    let own = folder.map(|folder| format!("{}/{OWN_FOLDER}", folder.trim_end_matches('/')));
+    let root = own.as_deref().unwrap_or(link.root());
     let said = super::ask(link, "asking what it is", &QUESTIONS.replace("{root}", root))?;
     let facts = DeviceFacts::read(&said);
     if facts.architecture.is_empty() || !is_plain(&facts.root) || !facts.root.starts_with('/') {
@@ -179,7 +185,7 @@ impl DeviceFacts {
         facts.load = Some(text("load")).filter(|load| !load.is_empty());
         facts.battery =
             number("battery").and_then(|charge| u32::try_from(charge).ok()).map(|charge| (charge, text("charging")));
-        facts.emulated = text("emulator").contains('1');
+        facts.emulated = text("emulator").contains('1') || is_translated(&facts, &parts, &text("machine"));
         let processor = text("processor");
         facts.kinds = kinds(&parts);
         if facts.kinds.is_empty() && !processor.is_empty() {
@@ -233,7 +239,7 @@ impl DeviceFacts {
         let shown = if self.model.is_empty() { name } else { &self.model };
         let mut text = format!("{shown} ({kind}");
         if self.emulated {
-            text.push_str(", an emulator, not a physical Arm device");
+            text.push_str(", emulated, not a physical Arm device");
         } else if !is_arm {
             let _ = write!(text, ", {}, not Arm", self.architecture);
         }
@@ -245,6 +251,15 @@ impl DeviceFacts {
             physical_arm: is_arm && !self.emulated,
         }
     }
+}
+
+/// True when a system calls itself Arm and its kernel runs on something else: programs are then translated (by
+/// `qemu-aarch64` through binfmt, as in containers for another platform). Linux on Arm tells the part number of every
+/// core (`arch/arm64/kernel/cpuinfo.c`); newer emulators answer that for the processor that they play, and what the
+/// kernel says of its own below `/sys` stays. A whole emulated machine cannot be told from a virtual one.
+fn is_translated(facts: &DeviceFacts, parts: &[&str], machine: &str) -> bool {
+    let is_other = !machine.is_empty() && !machine.starts_with("cpu:type:aarch64");
+    facts.architecture == super::ARCHITECTURE && (parts.is_empty() || is_other)
 }
 
 /// Text of a device as it may be shown: one line without control characters, not too long.
