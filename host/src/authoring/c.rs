@@ -9,6 +9,7 @@ use fs_err as fs;
 use super::component::{Tools, componentize, with_types};
 use super::project::Project;
 use super::{Error, toolchain};
+use crate::target::child;
 
 /// Files of a new rule. What is below `sdk/bindings` is written by `cargo xtask c-bindings`.
 pub(super) const TEMPLATE: &[(&str, &str)] = &[
@@ -118,14 +119,8 @@ fn programs() -> Result<(PathBuf, PathBuf), Error> {
 }
 
 fn on_path(path: &std::ffi::OsStr, name: &str) -> Option<PathBuf> {
-    std::iter::once(name.to_owned()).chain(VERSIONS.rev().map(|version| format!("{name}-{version}"))).find_map(|name| {
-        std::env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(&name)).find(
-            |file| {
-                use std::os::unix::fs::PermissionsExt as _;
-                file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-            },
-        )
-    })
+    let names = std::iter::once(name.to_owned()).chain(VERSIONS.rev().map(|version| format!("{name}-{version}")));
+    names.into_iter().find_map(|name| child::on_path(path, &name))
 }
 
 /// Every `*.c` below the folder, relative and in one order; not what was built, and nothing hidden.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Context, Format};
 use crate::evidence::TargetLabel;
 use crate::output::{Exit, Failure, style, styled};
+use crate::report::visible::line;
 use crate::target::device::facts::DeviceFacts;
 use crate::target::selector::Selector;
 use crate::target::survey::{Found, survey};
@@ -112,6 +113,7 @@ fn table(targets: &[Found]) -> String {
     let (names, states) = (width(|found| &found.target), width(|found| &found.state));
     let mut text = String::new();
     for Found { target, state, what, next } in targets {
+        let (target, what) = (line(target), line(what));
         let style = if state == "READY" { style::GOOD } else { style::WARNING };
         let _ = writeln!(text, "{target:<names$}  {}  {what}", styled(style, format_args!("{state:<states$}")));
         if let Some(next) = next {
@@ -294,6 +296,8 @@ mod tests {
             what: what.to_owned(),
             next: next.map(str::to_owned),
         };
+        let odd = table(&[found("adb:R\u{202e}58", "READY", "Pix\u{202e}el", None)]);
+        assert!(!odd.contains('\u{202e}') && odd.contains("adb:R\\u{202e}58"), "{odd}");
         let targets = [
             found("local", "READY", "this host (x86-64, not Arm)", None),
             found("adb:R58", "UNAUTHORIZED", "Android device", Some("Unlock the device")),

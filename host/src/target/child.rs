@@ -1,6 +1,7 @@
 //! Child processes that end when they should: with the call that started them, on a timeout, or when the
 //! user wants to stop. Each runs in its own process group, and the whole group is ended.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -143,11 +144,13 @@ pub(crate) fn last_lines(text: &str, count: usize) -> String {
     lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
 }
 
-/// Where a program is, by PATH; folders that depend on where the tool runs are left out.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+/// Where a program is in the folders of a PATH; folders that depend on where the tool runs are left out.
+pub(crate) fn on_path(path: &OsStr, name: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0);
+    folders.map(|folder| folder.join(name)).find(is_program)
 }
 
 #[cfg(test)]

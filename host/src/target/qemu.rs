@@ -95,7 +95,8 @@ impl Target for QemuTarget {
 /// When there is none.
 pub(crate) fn emulator(label: &TargetLabel) -> Result<(PathBuf, String), Error> {
     // The one that is asked is the one that runs, also with an empty environment.
-    for path in EMULATORS.iter().filter_map(|name| child::on_path(name)) {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    for path in EMULATORS.iter().filter_map(|name| child::on_path(&folders, name)) {
         let Ok(done) = child::run(Command::new(&path).arg("--version"), PROBE_TIMEOUT) else { continue };
         match done.end {
             child::End::Exited(status) if status.success() => {

@@ -75,7 +75,7 @@ impl Place {
     pub(super) fn open(&self) -> String {
         let Self { root, session, .. } = self;
         format!(
-            "mkdir -p {session}/files {session}/work || echo '{FAILED}' \"$(mkdir -p {session}/files 2>&1)\"\n\
+            "mkdir -p {session}/files {session}/work 2>/dev/null || echo '{FAILED}' \"$(mkdir -p {session}/files 2>&1)\"\n\
              find {root} -maxdepth 1 -name 'session-????????????????' -mtime +0 -exec rm -rf '{{}}' + 2>/dev/null\n\
              {}",
             ended()
