@@ -528,6 +528,21 @@ fn what_is_no_file_is_told() {
 }
 
 #[test]
+fn a_name_that_is_no_text_is_a_finding() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let base = merged(folder.path());
+    let out = folder.path().join("change");
+    fs_err::create_dir_all(out.join("targets")).expect("folder");
+    fs_err::write(out.join("targets").join(std::ffi::OsStr::from_bytes(b"a\x1b\xff")), "x").expect("file");
+    let changes = overlay(base.folder(), &out).expect("changes");
+    let verdict = check(&base, &changes, None).expect("whole");
+    let told: Vec<String> = verdict.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].ends_with("it is no regular file") && !told[0].contains('\u{1b}'), "{told:?}");
+}
+
+#[test]
 fn a_component_that_does_not_load_is_told() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let base = merged(folder.path());

@@ -54,6 +54,11 @@ fn hostile_documents_of_maintainers_are_told_what_is_wrong() {
             vec!["`metadata/3.targets.json`: the delegation of `zeta` is not `zeta/*/*`, terminating"],
         ),
         (
+            "a publisher with the online key",
+            maintained(&base, "targets", &[TOP], |d| add(d, "zeta", ONLINE, json!(["zeta/*/*"]), true)),
+            vec!["`metadata/3.targets.json`: `snapshot` and `zeta` have the same key"],
+        ),
+        (
             "two publishers with one key",
             maintained(&base, "targets", &[TOP], |d| add(d, "zeta", ACME, json!(["zeta/*/*"]), true)),
             vec!["`metadata/3.targets.json`: `acme` and `zeta` have the same key"],
