@@ -9,10 +9,12 @@ use dd_tests::{python, workspace};
 use delegate_doctor::profile::{etdump, kernels};
 use delegate_doctor::progress::Silent;
 use delegate_doctor::target::selector::Selector;
-use delegate_doctor::target::{self, RunRequest, Target, TraceRequest};
+use delegate_doctor::target::{self, Target};
 use delegate_doctor::tensor::Tensor;
 use delegate_doctor::torch::protocol::TensorFile;
 use serde::Deserialize;
+
+use crate::bench::traced_once;
 
 /// Largest difference between two kernels for the same single-precision operation, relative to the spread of an
 /// output.
@@ -29,18 +31,7 @@ struct Record {
 fn run(target: &dyn Target, pte: &Path, inputs: &[TensorFile]) -> (Vec<Tensor>, Vec<String>) {
     let folder = tempfile::tempdir().expect("folder");
     let trace = folder.path().join("trace.etdp");
-    let outcome = target.run(&RunRequest {
-        program: pte,
-        inputs,
-        output_dir: Some(folder.path()),
-        threads: 1,
-        warmup: 0,
-        warmup_limit: 0,
-        iterations: 1,
-        max_measure: Duration::ZERO,
-        trace: Some(TraceRequest { path: &trace, iterations: 1 }),
-        timeout: Duration::from_secs(120),
-    });
+    let outcome = target.run(&traced_once(pte, inputs, folder.path(), &trace, Duration::from_secs(120)));
     let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", pte.display()));
     let outputs = outcome.outputs.iter().map(|file| Tensor::read(file).expect("output")).collect();
     (outputs, kernels::families(&etdump::read(&trace).expect("trace")))

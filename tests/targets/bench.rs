@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dd_tests::{Ran, binary, python, workspace};
 use delegate_doctor::report::model::Report;
+use delegate_doctor::target::{RunRequest, TraceRequest};
+use delegate_doctor::torch::protocol::TensorFile;
 
 use crate::adb_daemon::AdbDaemon;
 use crate::stand_in::{StandIn, program};
@@ -44,6 +47,28 @@ pub fn command(words: &[&str]) -> Command {
         .env("DELEGATE_DOCTOR_HOME", workspace().join("target/test-home"))
         .env("DELEGATE_DOCTOR_PYTHON", &python().python);
     command
+}
+
+/// A run that keeps its outputs in a folder, with a trace of a second run.
+pub fn traced_once<'a>(
+    program: &'a Path,
+    inputs: &'a [TensorFile],
+    folder: &'a Path,
+    trace: &'a Path,
+    timeout: Duration,
+) -> RunRequest<'a> {
+    RunRequest {
+        program,
+        inputs,
+        output_dir: Some(folder),
+        threads: 1,
+        warmup: 0,
+        warmup_limit: 0,
+        iterations: 1,
+        max_measure: Duration::ZERO,
+        trace: Some(TraceRequest { path: trace, iterations: 1 }),
+        timeout,
+    }
 }
 
 /// Runs `optimize` on a small model.

@@ -14,11 +14,12 @@ use delegate_doctor::report::model::TrialOutcome;
 use delegate_doctor::target::adb::{self, AdbOptions};
 use delegate_doctor::target::bundle::Bundle;
 use delegate_doctor::target::device::DeviceTarget;
-use delegate_doctor::target::{Error, RunOutcome, RunRequest, Target as _, TraceRequest};
+use delegate_doctor::target::{Error, RunOutcome, Target as _};
 use delegate_doctor::torch::protocol::TensorFile;
 
 use crate::adb_daemon::{AdbDaemon, Event, Fault};
 use crate::bench::Phone;
+use crate::bench::traced_once;
 use crate::stand_in::StandIn;
 
 /// A lowered model with inputs, and the bundle for devices.
@@ -68,18 +69,7 @@ impl Phone {
 
 fn run(target: &DeviceTarget, folder: &Path) -> Result<RunOutcome, Error> {
     let trace = folder.join("trace.etdp");
-    target.run(&RunRequest {
-        program: &program().pte,
-        inputs: &program().inputs,
-        output_dir: Some(folder),
-        threads: 1,
-        warmup: 0,
-        warmup_limit: 0,
-        iterations: 1,
-        max_measure: Duration::ZERO,
-        trace: Some(TraceRequest { path: &trace, iterations: 1 }),
-        timeout: Duration::from_secs(5),
-    })
+    target.run(&traced_once(&program().pte, &program().inputs, folder, &trace, Duration::from_secs(5)))
 }
 
 /// What a fault led to, for the table.

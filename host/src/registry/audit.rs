@@ -199,7 +199,11 @@ fn stray(registry: &Repository, listed: &BTreeSet<String>, audit: &mut Audit) ->
         } else if path.starts_with("targets/") && !listed.contains(&path) {
             say(audit, &path, "no document lists it");
         } else if path.starts_with(STAGING) {
+            let next = registry.newest("root")?.unwrap_or(0).saturating_add(1);
             match registry.next_root_changes() {
+                _ if path != format!("{STAGING}/{next}.root.json") => {
+                    say(audit, &path, format!("only root {next} waits here for signatures"));
+                }
                 Ok(changes) => say(audit, &path, format!("it waits for signatures: {}", changes.join("; "))),
                 Err(error) => say(audit, &path, told(&error)),
             }
@@ -281,6 +285,20 @@ mod tests {
         let found = audit(&registry, Some(&load)).expect("audited");
         assert_eq!(found.findings.len(), 1);
         assert!(found.findings[0].to_string().ends_with(".1.0.0.wasm`: it traps"), "{:?}", found.findings);
+    }
+
+    #[test]
+    fn what_waits_for_signatures_is_the_next_root_or_told() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let registry = registry(&folder.path().join("registry"));
+        registry.rotate("timestamp", &[key(9).public()], 1, &[&key(1)]).expect("begun");
+        fs::write(registry.folder().join("staging/7.root.json"), "{}").expect("write");
+        let found = audit(&registry, None).expect("audited").findings;
+        let [next, other] = found.as_slice() else { panic!("{found:?}") };
+        let gets = format!("`timestamp` gets the key {};", key(9).public().fingerprint());
+        let expected = format!("`staging/3.root.json`: it waits for signatures: {gets}");
+        assert!(next.to_string().starts_with(&expected), "{next}");
+        assert_eq!(other.to_string(), "`staging/7.root.json`: only root 3 waits here for signatures");
     }
 
     #[test]
