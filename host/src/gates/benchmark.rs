@@ -8,7 +8,8 @@
 //! work than about the program; the gate sees it in the times and compares the fastest tenth instead.
 //!
 //! The interval is that of the exact rank test, which holds whatever the noise is like: it asks nothing but
-//! that the order of the blocks was drawn at random. `cargo xtask bench statistics` holds the whole gate
+//! that the order of the blocks was drawn at random. What it calls faster must be faster in the bare figures too:
+//! what is compared, and the fastest tenth, of all samples must show half of the gain asked for. `cargo xtask bench statistics` holds the whole gate
 //! against simulated devices; `docs/measurement.md` has the figures.
 
 pub mod conditions;
@@ -40,11 +41,13 @@ use crate::target::conditions::Conditions;
 use crate::target::{Error, Target};
 use crate::torch::protocol::TensorFile;
 
-/// Pairs of blocks in a round. Three make the smallest round whose two repetitions can be clear at the
-/// default confidence: there are 20 orders of 3 and 3 blocks, so 400 of two rounds.
+/// Pairs of blocks in a round. There are 20 orders of 3 and 3 blocks, so 400 of two rounds, enough to call a
+/// program not faster by the default plan, and 8000 of three, enough to call it faster.
 const PAIRS_PER_ROUND: u32 = 3;
 /// Part of the allowed error that the first look spends, the others share the rest.
 const FIRST_LOOK: f64 = 0.26;
+/// Part of the gain asked for that the bare figures must show too.
+const BARE_GAIN: f64 = 0.5;
 /// Up to here looks are one round apart, then two, and from the second figure on four.
 const DENSE_UNTIL: u32 = 12;
 const MEDIUM_UNTIL: u32 = 24;
@@ -74,8 +77,10 @@ pub struct BenchmarkPlan {
     pub warmup: Option<u32>,
     /// how many times as fast the repaired program must be at least
     pub min_gain: f64,
-    /// confidence of the verdict, over all looks; each end of the interval has it
-    pub confidence: f64,
+    /// allowed chance, over all looks, of calling a program faster that has not the gain asked for
+    pub accept_error: f64,
+    /// allowed chance, over all looks, of calling a program not faster that has it
+    pub reject_error: f64,
     /// seed of the order of blocks
     pub seed: u64,
     /// wall time for the whole gate
@@ -93,7 +98,9 @@ impl Default for BenchmarkPlan {
             block: Duration::from_millis(200),
             warmup: None,
             min_gain: 1.02,
-            confidence: 0.99,
+            // To keep a repair that does nothing is worse than to leave one that does a little.
+            accept_error: 0.001,
+            reject_error: 0.01,
             seed: 0,
             budget: Duration::from_secs(300),
             timeout: Duration::from_secs(600),
@@ -125,6 +132,8 @@ pub struct Side {
     pub blocks: Vec<Block>,
     /// median, every block with the same weight, ns; 0 without a block
     pub median_ns: f64,
+    /// fastest tenth, every block with the same weight, ns; 0 without a block
+    pub fastest_tenth_ns: f64,
     /// the statistic that was compared, ns
     pub compared_ns: f64,
     /// the ways it ran, fastest first
@@ -150,8 +159,24 @@ pub struct Look {
     pub chance_if_not_faster: f64,
     /// chance of so small a gain if the true one is the one asked for
     pub chance_if_faster: f64,
-    /// chance that this look may spend
-    pub spends: f64,
+    /// chances that this look may spend
+    pub spends: Spending,
+}
+
+impl Look {
+    /// Whether the order of the blocks alone makes the gain clear.
+    pub fn is_clear(&self) -> bool {
+        self.chance_if_not_faster <= self.spends.accept
+    }
+}
+
+/// What a look may spend of the allowed errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// of that of calling a program faster
+    pub accept: f64,
+    /// of that of calling it not faster
+    pub reject: f64,
 }
 
 /// Why the gate stopped measuring.
@@ -283,7 +308,7 @@ fn compare(
     let [before, after] = Program::calibrate(target, programs, inputs, plan)?;
     let mut experiment = Experiment::new(plan);
     let mut stop = StopReason::Pairs;
-    let mut left: f64 = looks(plan).iter().map(|(_, spends)| spends).sum();
+    let mut left = Spending { accept: plan.accept_error, reject: plan.reject_error };
     'rounds: for (pairs, spends) in looks(plan) {
         while experiment.pairs() < pairs {
             let expected = (before.wall + after.wall) * PAIRS_PER_ROUND;
@@ -305,7 +330,8 @@ fn compare(
             experiment.round += 1;
             step.advance(u64::from(experiment.pairs()), u64::from(plan.max_pairs), Unit::Items);
         }
-        left -= spends;
+        left.accept -= spends.accept;
+        left.reject -= spends.reject;
         if let Some(reason) = experiment.look(plan, spends) {
             stop = reason;
             break;
@@ -316,8 +342,9 @@ fn compare(
     Ok(outcome)
 }
 
-/// After how many pairs the gate looks, and how much of the allowed error each look may spend.
-fn looks(plan: &BenchmarkPlan) -> Vec<(u32, f64)> {
+/// After how many pairs the gate looks, and how much of the allowed errors each look may spend. The
+/// first of several calls nothing faster: it has too few orders for that.
+fn looks(plan: &BenchmarkPlan) -> Vec<(u32, Spending)> {
     let whole_rounds = |pairs: u32| pairs.div_ceil(PAIRS_PER_ROUND) * PAIRS_PER_ROUND;
     let mut at = whole_rounds(plan.min_pairs.max(2 * PAIRS_PER_ROUND));
     let mut pairs = vec![at];
@@ -333,11 +360,16 @@ fn looks(plan: &BenchmarkPlan) -> Vec<(u32, f64)> {
         }
         pairs.push(at);
     }
-    let allowed = (1.0 - plan.confidence).max(0.0);
+    let Spending { accept, reject } = Spending { accept: plan.accept_error, reject: plan.reject_error };
     #[expect(clippy::cast_precision_loss, reason = "a handful of looks")]
-    let others = allowed * (1.0 - FIRST_LOOK) / (pairs.len() - 1).max(1) as f64;
-    let first = if pairs.len() == 1 { allowed } else { allowed * FIRST_LOOK };
-    pairs.iter().enumerate().map(|(index, &pairs)| (pairs, if index == 0 { first } else { others })).collect()
+    let others = (pairs.len() - 1) as f64;
+    let first = if pairs.len() == 1 {
+        Spending { accept, reject }
+    } else {
+        Spending { accept: 0.0, reject: reject * FIRST_LOOK }
+    };
+    let later = Spending { accept: accept / others, reject: (reject - first.reject) / others };
+    pairs.iter().enumerate().map(|(index, &pairs)| (pairs, if index == 0 { first } else { later })).collect()
 }
 
 /// The blocks so far.
@@ -399,21 +431,34 @@ impl Experiment {
     }
 
     /// Looks at the blocks so far; says why to stop, if there is reason to.
-    fn look(&mut self, plan: &BenchmarkPlan, spends: f64) -> Option<StopReason> {
+    fn look(&mut self, plan: &BenchmarkPlan, spends: Spending) -> Option<StopReason> {
         let statistic = self.statistic();
         let tail = rank_test::rank_test(&self.rounds(statistic), plan.min_gain);
-        self.looks.push(Look {
+        let look = Look {
             pairs: self.pairs(),
             statistic,
             chance_if_not_faster: tail.greater,
             chance_if_faster: tail.less,
             spends,
-        });
-        if tail.greater <= spends {
-            Some(StopReason::Faster)
+        };
+        self.looks.push(look);
+        if look.is_clear() {
+            // What the bare figures leave open may become clear with more pairs.
+            let asked = 1.0 + (plan.min_gain - 1.0) * BARE_GAIN;
+            (self.gain_over_all(statistic) >= asked).then_some(StopReason::Faster)
         } else {
-            (tail.less <= spends).then_some(StopReason::NotFaster)
+            (tail.less <= spends.reject).then_some(StopReason::NotFaster)
         }
+    }
+
+    /// The gain in the bare figures that a reader sees, without rounds and trend: the smaller of those of
+    /// what is compared and of the fastest tenth, over all samples. Other work on the device moves ranks and medians by
+    /// chance, and hardly ever the runs that it did not disturb.
+    fn gain_over_all(&self, compared: Statistic) -> f64 {
+        [compared, Statistic::FastestTenth]
+            .map(|statistic| over_all(&self.before, statistic) / over_all(&self.after, statistic))
+            .into_iter()
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// What to compare. The choice looks at each block by itself and never at which program it is of, so
@@ -451,10 +496,13 @@ impl Experiment {
         let conditions = DeviceConditions::of(&self.blocks(), self.cooled.as_secs_f64());
         let statistic = self.statistic();
         let (before, after) = (side(&self.before, statistic), side(&self.after, statistic));
-        let allowed = 1.0 - plan.confidence;
-        let range =
-            rank_test::ratio_range(&self.rounds(statistic), self.looks.last().map_or(allowed, |look| look.spends));
-        // Over all looks together each end is wrong with the allowed chance at most.
+        let allowed = plan.accept_error.max(plan.reject_error);
+        let Spending { accept, reject } =
+            self.looks.last().map_or(Spending { accept: allowed, reject: allowed }, |look| look.spends);
+        // A look that may call nothing faster still has a lower end to tell.
+        let low = if accept > 0.0 { accept } else { reject };
+        let range = rank_test::ratio_range(&self.rounds(statistic), low, reject);
+        // Over all looks together each end is wrong with the larger of the allowed chances at most.
         let interval = range.filter(|range| range.low > 0.0 && range.high.is_finite()).map(|range| Interval {
             low: range.low,
             high: range.high,
@@ -501,9 +549,14 @@ fn as_f64(samples: &[u64]) -> Vec<f64> {
     samples.iter().map(|&sample| sample as f64).collect()
 }
 
-fn side(blocks: &[Block], statistic: Statistic) -> Side {
+/// A statistic of all samples, every block with the same weight, ns; 0 without a block.
+fn over_all(blocks: &[Block], statistic: Statistic) -> f64 {
     let samples: Vec<Vec<f64>> = blocks.iter().map(|block| as_f64(&block.samples_ns)).collect();
-    let all: Vec<f64> = samples.iter().flatten().copied().collect();
+    statistics::weighted_quantile(samples.iter(), statistic.quantile()).unwrap_or(0.0)
+}
+
+fn side(blocks: &[Block], statistic: Statistic) -> Side {
+    let all: Vec<f64> = blocks.iter().flat_map(|block| as_f64(&block.samples_ns)).collect();
     let times: Vec<f64> = blocks.iter().filter_map(|block| block.time(statistic)).collect();
     #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^53")]
     let peaks: Vec<f64> = blocks.iter().filter_map(|block| block.peak_memory_bytes).map(|bytes| bytes as f64).collect();
@@ -511,8 +564,9 @@ fn side(blocks: &[Block], statistic: Statistic) -> Side {
     let warmups: Vec<f64> = blocks.iter().map(|block| block.warmup_ns.len() as f64).collect();
     Side {
         blocks: blocks.to_vec(),
-        median_ns: statistics::weighted_quantile(samples.iter(), 0.5).unwrap_or(0.0),
-        compared_ns: statistics::weighted_quantile(samples.iter(), statistic.quantile()).unwrap_or(0.0),
+        median_ns: over_all(blocks, Statistic::Median),
+        fastest_tenth_ns: over_all(blocks, Statistic::FastestTenth),
+        compared_ns: over_all(blocks, statistic),
         modes: statistics::modes(&all),
         drift: statistics::drift(&times)
             .filter(|drift| drift.chance < DRIFT_CHANCE && (drift.change - 1.0).abs() > DRIFT_SIZE),

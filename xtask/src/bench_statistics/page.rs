@@ -83,13 +83,17 @@ impl Page {
              round is ranked. None of that looks at which program a block is of, so if *g* is true, every order of a \
              round was as likely as every other, and the chance of the rank sum that was seen can be counted exactly: \
              with modes, load, drift, throttling or memory from sample to sample. Two rounds without an overlap have \
-             a chance of 1 in 400.\n\
+             a chance of 1 in 400, three of 1 in 8000.\n\
              - **The interval** of the ratio holds every *g* that this test does not rule out; the ratio itself is \
              the *g* in its middle.\n\
              - **Looks.** The gate looks after 6, 9, 12, 18, 24 and 36 pairs and stops as soon as the interval is \
              clear of the threshold: above it the repair is faster, below it there is no such gain. All looks \
-             together may err in 1 % at each side; the first spends 0.26 %, the others share the rest. What is not \
-             clear at the end, or when the time is over, is INCONCLUSIVE, and nothing is accepted.\n\n",
+             together may call a program faster that is not in 0.1 %, and a faster one not faster in 1 %. Of the \
+             second the first look spends 0.26 %; it calls nothing faster. The other looks share the rest. What is \
+             not clear at the end, or when the time is over, is INCONCLUSIVE, and nothing is accepted.\n\
+             - **The bare figures.** What is called faster must look so to a reader without rounds and trend as \
+             well: the statistic that was compared and the fastest tenth, each over all samples of a program, must \
+             show at least half of the gain asked for. This can only keep a repair from being accepted.\n\n",
         );
     }
 
@@ -181,7 +185,7 @@ impl Page {
         );
         self.paragraph(
             "Measured samples of both programs together, on average, and processes in brackets. The fixed design is \
-             the same gate with its number of pairs decided in advance and one look that spends the whole 1 %: the \
+             the same gate with its number of pairs decided in advance and one look that spends the whole 0.1 %: the \
              smallest that accepts a gain of 5 % as often as the gate does, but for half a point of chance.",
         );
         let head = ["device", "unchanged", "3 %", "5 %", "10 %", "50 %", "fixed design for 5 %"];

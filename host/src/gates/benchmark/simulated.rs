@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::simulation::{Noise, SimulatedDevice, simulate};
-use super::{BenchmarkOutcome, BenchmarkPlan, StopReason};
+use super::{BenchmarkOutcome, BenchmarkPlan, Block, Experiment, Spending, StopReason, looks};
 use crate::gates::GateStatus;
+use crate::target::Target as _;
 
 /// On these a gain of a few per cent can be seen.
 const STEADY: [Noise; 3] = [Noise::Calm, Noise::HeavyTailed, Noise::Drifting];
@@ -47,7 +48,7 @@ fn a_large_gain_is_accepted_soon_where_the_device_allows() {
         }
     }
     let calm = experiment(Noise::Calm, 1.5, 0);
-    assert_eq!((calm.before.blocks.len(), calm.stop), (6, StopReason::Faster), "{}", calm.report.summary);
+    assert_eq!((calm.before.blocks.len(), calm.stop), (9, StopReason::Faster), "{}", calm.report.summary);
 }
 
 #[test]
@@ -129,8 +130,8 @@ fn every_sample_is_kept_with_its_place() {
     let mut positions: Vec<u32> =
         outcome.before.blocks.iter().chain(&outcome.after.blocks).map(|block| block.position).collect();
     positions.sort_unstable();
-    assert_eq!(positions, (0..12).collect::<Vec<u32>>());
-    for round in 0..2 {
+    assert_eq!(positions, (0..18).collect::<Vec<u32>>());
+    for round in 0..3 {
         let of_round = |blocks: &[super::Block]| blocks.iter().filter(|block| block.round == round).count();
         assert_eq!((of_round(&outcome.before.blocks), of_round(&outcome.after.blocks)), (3, 3));
     }
@@ -172,6 +173,45 @@ fn the_same_seed_gives_the_same_answer() {
     };
     let first = without_time(experiment(Noise::Loaded, 1.2, 5));
     assert_eq!(first, without_time(experiment(Noise::Loaded, 1.2, 5)));
+}
+
+#[test]
+fn a_gain_that_the_bare_figures_do_not_show_is_not_accepted() {
+    let undisturbed = |fast: u64, slow: u64| [vec![fast; 3], vec![slow; 7]].concat();
+    let of = |before: Vec<u64>, after: Vec<u64>| {
+        let plan = BenchmarkPlan { max_pairs: 9, min_pairs: 9, ..BenchmarkPlan::default() };
+        let mut experiment = Experiment::new(&plan);
+        for _ in 0..3 {
+            for (is_before, position) in experiment.next_order() {
+                let samples_ns = if is_before { before.clone() } else { after.clone() };
+                experiment.add(is_before, Block { round: experiment.round, position, samples_ns, ..Block::default() });
+            }
+            experiment.round += 1;
+        }
+        let [(9, spends)] = looks(&plan)[..] else { panic!("one look") };
+        let stop = experiment.look(&plan, spends).unwrap_or(StopReason::Pairs);
+        let target = SimulatedDevice::new(Noise::Calm, 1.0, 1).label();
+        experiment.conclude(target, &plan, stop, Duration::from_secs(1))
+    };
+    let outcome = of(undisturbed(1_000_000, 1_200_000), undisturbed(1_000_000, 1_000_000));
+    assert!(outcome.looks[0].is_clear(), "the order of the blocks is clear: {:?}", outcome.looks);
+    assert_eq!(outcome.report.status, GateStatus::Inconclusive);
+    let told = "over all samples the medians are 1.20 ms → 1.00 ms and the fastest tenths 1.00 ms → 1.00 ms, which \
+                does not show that gain";
+    assert!(outcome.report.summary.contains(told), "{}", outcome.report.summary);
+    let outcome = of(undisturbed(1_200_000, 1_200_000), undisturbed(1_000_000, 1_000_000));
+    assert_eq!(outcome.report.status, GateStatus::Pass, "{}", outcome.report.summary);
+}
+
+#[test]
+fn the_looks_together_spend_what_is_allowed() {
+    for max_pairs in [6, 9, 12, 36, 60] {
+        let plan = BenchmarkPlan { max_pairs, ..BenchmarkPlan::default() };
+        let looks = looks(&plan);
+        let spent = |of: fn(&Spending) -> f64| looks.iter().map(|(_, spends)| of(spends)).sum::<f64>();
+        assert!((spent(|spends| spends.accept) - 0.001).abs() < 1e-12, "{looks:?}");
+        assert!((spent(|spends| spends.reject) - 0.01).abs() < 1e-12, "{looks:?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The gate's verdict in words, and its evidence as facts.
 
 use super::conditions::DeviceConditions;
-use super::{BenchmarkOutcome, BenchmarkPlan, Side, Statistic, StopReason};
+use super::{BenchmarkOutcome, BenchmarkPlan, Look, Side, Statistic, StopReason};
 use crate::gates::Fact;
 
 impl BenchmarkOutcome {
@@ -35,11 +35,25 @@ impl BenchmarkOutcome {
                 } else {
                     format!("{} pairs of blocks did not decide it", self.pairs())
                 };
-                let why = self.unrest();
+                let mut why = self.unrest();
+                if self.looks.last().is_some_and(Look::is_clear) {
+                    why.insert(0, self.disagreement());
+                }
                 let why = if why.is_empty() { String::new() } else { format!("; {}", why.join("; ")) };
                 format!("Not clear whether it is faster: {range}; {end}{why}")
             }
         }
+    }
+
+    /// The bare figures, where they do not show what the order of the blocks seems to.
+    fn disagreement(&self) -> String {
+        format!(
+            "over all samples the medians are {} → {} and the fastest tenths {} → {}, which does not show that gain",
+            milliseconds(self.before.median_ns),
+            milliseconds(self.after.median_ns),
+            milliseconds(self.before.fastest_tenth_ns),
+            milliseconds(self.after.fastest_tenth_ns),
+        )
     }
 
     /// The numbers behind the verdict.
@@ -84,7 +98,7 @@ impl BenchmarkOutcome {
                     "{} (exact rank test after {} pairs, may be {} at this look)",
                     chance(look.chance_if_not_faster),
                     look.pairs,
-                    chance(look.spends)
+                    chance(look.spends.accept)
                 ),
             );
         }

@@ -74,9 +74,9 @@ pub struct RatioRange {
     pub high: f64,
 }
 
-/// The ratios that the rank test does not rule out when it may err with `chance` at each end, and the one in
-/// their middle. An end that so few rounds cannot rule out is 0 or infinite. `None` without a pair of blocks.
-pub fn ratio_range(rounds: &[Round], chance: f64) -> Option<RatioRange> {
+/// The ratios that the rank test does not rule out when it may err with `low_chance` at the low end and with
+/// `high_chance` at the high one, and the one in their middle. An end that so few rounds cannot rule out is 0 or infinite. `None` without a pair of blocks.
+pub fn ratio_range(rounds: &[Round], low_chance: f64, high_chance: f64) -> Option<RatioRange> {
     let ratios = rounds.iter().flat_map(|round| {
         let times = |before| round.iter().filter(move |block| block.before == before).map(|block| block.time);
         times(true).flat_map(move |before| times(false).map(move |after| (before / after).ln()))
@@ -96,8 +96,8 @@ pub fn ratio_range(rounds: &[Round], chance: f64) -> Option<RatioRange> {
         }
         f64::midpoint(low, high)
     };
-    let too_low = |log: f64| tail(log).greater <= chance;
-    let too_high = |log: f64| tail(log).less <= chance;
+    let too_low = |log: f64| tail(log).greater <= low_chance;
+    let too_high = |log: f64| tail(log).less <= high_chance;
     // The test moves in steps, so the ratio in the middle is that of two edges.
     let last_low = boundary(&|log| {
         let tail = tail(log);
@@ -205,7 +205,7 @@ mod tests {
             .collect();
         let tail = rank_test(&rounds, 1.02);
         assert!((tail.greater - 1.0 / 400.0).abs() < 1e-12, "{tail:?}");
-        let range = ratio_range(&rounds, 0.0026).expect("a range");
+        let range = ratio_range(&rounds, 0.0026, 0.0026).expect("a range");
         assert!((range.estimate - 1.05).abs() < 1e-3 && range.low > 1.02, "{range:?}");
     }
 
@@ -246,7 +246,7 @@ mod tests {
                     })
                 })
                 .collect();
-            let range = ratio_range(&rounds, 0.05).expect("a range");
+            let range = ratio_range(&rounds, 0.05, 0.05).expect("a range");
             covered += u32::from(range.low <= 1.5 && 1.5 <= range.high);
             assert!(range.low <= range.estimate && range.estimate <= range.high, "{range:?}");
             off += (range.estimate.ln() - 1.5_f64.ln()).abs() / 300.0;
@@ -259,16 +259,16 @@ mod tests {
     #[test]
     fn a_range_agrees_with_the_test_and_may_be_open() {
         let one = round(&[('b', 10.0), ('a', 5.0), ('b', 12.0), ('a', 6.0), ('a', 7.0), ('b', 11.0)]);
-        let open = ratio_range(std::slice::from_ref(&one), 0.01).expect("a range");
+        let open = ratio_range(std::slice::from_ref(&one), 0.01, 0.01).expect("a range");
         assert_eq!((open.low, open.high), (0.0, f64::INFINITY), "20 orders rule nothing out at 1 %");
         let two = [one.clone(), one];
-        let closed = ratio_range(&two, 0.01).expect("a range");
+        let closed = ratio_range(&two, 0.01, 0.01).expect("a range");
         assert!(closed.low > 1.0 && closed.high < 3.0, "{closed:?}");
         assert!(rank_test(&two, closed.low * 0.999).greater <= 0.01);
         assert!(rank_test(&two, closed.low * 1.001).greater > 0.01);
         assert!(rank_test(&two, closed.high * 1.001).less <= 0.01);
         assert!(rank_test(&two, closed.high * 0.999).less > 0.01);
-        assert_eq!(ratio_range(&[], 0.01), None);
-        assert_eq!(ratio_range(&[round(&[('b', 1.0)])], 0.01), None);
+        assert_eq!(ratio_range(&[], 0.01, 0.01), None);
+        assert_eq!(ratio_range(&[round(&[('b', 1.0)])], 0.01, 0.01), None);
     }
 }
