@@ -18,10 +18,12 @@ use crate::hint::{Hint, closest};
 use crate::interrupt;
 use crate::lower::Job;
 use crate::model::Model;
-use crate::profile;
+use crate::profile::{self, Trace};
 use crate::progress::Progress;
 use crate::proposal::{self, Candidate, Memory, Proposals, RuleSet};
 use crate::reference::Answers;
+use crate::report::assemble;
+use crate::report::breakdown::ProfileDocument;
 use crate::report::figures::{self, counted};
 use crate::report::model::{Report, TrialOutcome};
 use crate::run_folder::{self, RunFolder};
@@ -72,8 +74,47 @@ pub struct Stopped {
 /// When the question could not be answered: no such model, broken surroundings, an interrupt. A model
 /// that cannot be lowered or run is an answer, not an error.
 pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Finished, Box<Stopped>> {
+    leaving_what_was_begun(settings, |place| run(settings, progress, place))
+}
+
+/// A profiled model.
+#[derive(Debug)]
+pub struct Profiled {
+    /// the answer
+    pub document: ProfileDocument,
+    /// the traced runs
+    pub trace: Trace,
+    /// of the trace's clock
+    pub ns_per_tick: f64,
+    /// where everything is
+    pub folder: PathBuf,
+}
+
+/// Exports, lowers and traces a model.
+///
+/// # Errors
+/// When there is no such model, it cannot be lowered or run, the surroundings are broken, or the user stops it.
+pub fn profile(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Profiled, Box<Stopped>> {
+    leaving_what_was_begun(settings, |place| {
+        let (model, folder) = open(settings, progress, place)?;
+        let bench = Workbench::prepare(settings, folder, Clock::default(), progress)?;
+        let (stored, inputs) = export_program(&bench, &model)?;
+        let measured = measure(&bench, &stored, &inputs)?;
+        let folder = bench.folder.path().to_path_buf();
+        let trace = profile::etdump::read(&measured.trace)?;
+        let document =
+            assemble::profile_document(&model.given, &measured.lowered, &measured.profile, &measured.untraced);
+        let document = ProfileDocument { threads: Some(bench.threads), ..document };
+        Ok(Profiled { document, trace, ns_per_tick: measured.ns_per_tick, folder })
+    })
+}
+
+fn leaving_what_was_begun<T>(
+    settings: &OptimizeSettings,
+    work: impl FnOnce(&mut Option<PathBuf>) -> Result<T, Error>,
+) -> Result<T, Box<Stopped>> {
     let mut folder = None;
-    run(settings, progress, &mut folder).map_err(|error| {
+    work(&mut folder).map_err(|error| {
         // A folder that the user named stays whatever is in it.
         let chosen_here = matches!(settings.place, RunPlace::Numbered { .. }) && !error.points_at_the_log();
         let folder = folder.filter(|folder| !(chosen_here && run_folder::discard_unbegun(folder)));
@@ -81,7 +122,12 @@ pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<
     })
 }
 
-fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<PathBuf>) -> Result<Finished, Error> {
+/// Sees that there is something to work on, and opens the run folder.
+fn open(
+    settings: &OptimizeSettings,
+    progress: &dyn Progress,
+    place: &mut Option<PathBuf>,
+) -> Result<(Model, RunFolder), Error> {
     let model = Model::parse(&settings.model)?;
     if let ModelSource::Program { path } = &model.source {
         // A file that cannot be used is refused before anything is made, and before torch opens it.
@@ -92,6 +138,11 @@ fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<
     let folder = RunFolder::open(&settings.place, &model, &settings.command, &settings.deciding())?;
     *place = Some(folder.path().to_path_buf());
     progress.note(&format!("Run folder: `{}`", folder.path().display()));
+    Ok((model, folder))
+}
+
+fn run(settings: &OptimizeSettings, progress: &dyn Progress, place: &mut Option<PathBuf>) -> Result<Finished, Error> {
+    let (model, folder) = open(settings, progress, place)?;
     let clock = Clock::default();
     // Before the set-up, which may take minutes: a rule that does not exist should not have to wait for it.
     let rules = proposal::load_rules(settings, &clock, progress)?;

@@ -49,6 +49,9 @@ const LOCK: &str = "run.lock";
 /// Name of the file with the answer.
 pub const REPORT: &str = "report.json";
 
+/// Name of the file with the answer to `profile`.
+pub const PROFILE: &str = "profile.json";
+
 /// Name of the answer for people.
 pub const PAGE: &str = "report.html";
 

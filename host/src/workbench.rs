@@ -3,7 +3,7 @@
 //! In: settings. Out: a [`Workbench`] with everything made that was missing. What takes long is made side
 //! by side: the runner is compiled and rules are loaded while Python imports torch.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,10 @@ pub(crate) struct MeasuredProgram {
     pub(crate) profile: Profile,
     pub(crate) ranking: Ranking,
     pub(crate) untraced: Untraced,
+    /// the file with the trace
+    pub(crate) trace: PathBuf,
+    /// of the trace's clock
+    pub(crate) ns_per_tick: f64,
     /// the trace came from the cache
     pub(crate) reused: bool,
 }
@@ -208,7 +212,8 @@ impl<'a> Workbench<'a> {
         }
         let ranking = rank::rank(&profile, &lowered.record, self.min_share());
         let untraced = Untraced::of(&record.samples_ns, record.peak_memory_bytes);
-        Ok(MeasuredProgram { lowered, profile, ranking, untraced, reused })
+        let ns_per_tick = record.ns_per_tick;
+        Ok(MeasuredProgram { lowered, profile, ranking, untraced, trace, ns_per_tick, reused })
     }
 
     fn trace_key(&self, lowered: &LoweredProgram, inputs: &[TensorFile]) -> Result<String, Error> {

@@ -114,6 +114,9 @@ fn while_preparing(name: &str, expected: &[&str], break_it: impl FnOnce(&Phone))
 #[test]
 fn faults_while_a_device_is_made_ready_are_told_and_end_there() {
     const UNPLUGGED: [&str; 2] = ["failed while", "`--resume`"];
+    const READ_ONLY: [&str; 3] =
+        ["answers, but making a folder", "Read-only file system", "DELEGATE_DOCTOR_DEVICE_FOLDER"];
+    const NOT_MOVED: [&str; 1] = ["answers, but putting the runner in its place failed there: it does not say why"];
     while_preparing("facts cut off", &["the connection ended in the middle"], |phone| {
         phone.daemon.plan(on(shell_with("ro.product.model"), Fault::Cut(60)));
     });
@@ -127,7 +130,7 @@ fn faults_while_a_device_is_made_ready_are_told_and_end_there() {
         phone.device.tool("uname", "echo armv7l");
     });
     while_preparing("no sha256sum", &["it has no program `sha256sum`"], |phone| phone.device.without("sha256sum"));
-    while_preparing("storage that cannot be written", &["Read-only file system"], |phone| {
+    while_preparing("storage that cannot be written", &READ_ONLY, |phone| {
         phone.device.tool("mkdir", "echo 'mkdir: cannot create: Read-only file system' >&2; exit 1");
     });
     while_preparing("unplugged while the runner is copied", &UNPLUGGED, |phone| {
@@ -142,7 +145,7 @@ fn faults_while_a_device_is_made_ready_are_told_and_end_there() {
     while_preparing("the runner cut off", &["the runner has other bytes"], |phone| {
         phone.daemon.plan(on(push_of("libm.so.6"), Fault::Cut(1000)));
     });
-    while_preparing("the runner cannot be put in place", &["failed while putting the runner in its place"], |phone| {
+    while_preparing("the runner cannot be put in place", &NOT_MOVED, |phone| {
         phone.device.tool("mv", "exit 1");
     });
     while_preparing("a runner that does not start", &["cannot be used: it ended with", "not executable"], |phone| {

@@ -13,6 +13,7 @@ mod explain;
 mod finished_run;
 mod man;
 mod optimize;
+mod profile;
 mod reference;
 mod registry;
 mod report;
@@ -88,6 +89,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Optimize(Box<optimize::Arguments>),
+    Profile(Box<profile::Arguments>),
     Report(report::Arguments),
     Explain(explain::Arguments),
     Rules(rules::Arguments),
@@ -168,6 +170,7 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         Command::Completions(arguments) => completions::run(&arguments, printer),
         Command::Man(arguments) => man::run(&arguments, printer),
         Command::Optimize(arguments) => optimize::run(*arguments, &context(python, printer)?),
+        Command::Profile(arguments) => profile::run(*arguments, &context(python, printer)?),
         Command::Report(arguments) => report::run(&arguments, &context(python, printer)?),
         Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
         Command::Rules(arguments) => rules::run(&arguments, &context(python, printer)?),

@@ -18,7 +18,8 @@ use crate::torch::environment::{self, Search};
 /// Where programs run, for every command that runs some.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct TargetArguments {
-    /// Where to run the programs: `local`, `qemu[:CPU]`, `adb[:SERIAL]`, `ssh:HOST` [default: local]
+    /// Where to run the programs: `local`, `qemu[:CPU]`, `adb[:SERIAL]`, `ssh:HOST` [default: what the
+    /// project file says, else local]
     #[arg(long, value_name = "TARGET", help_heading = "Target")]
     pub(super) target: Option<Selector>,
     /// Use a runner of your own on the device: an executable for it, or a folder with `runner` and its libraries

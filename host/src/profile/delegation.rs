@@ -99,8 +99,8 @@ pub enum InstructionKind {
 pub struct DelegateOp {
     /// e.g. `Convolution (NHWC, F32) IGEMM #1`
     pub name: String,
-    /// median time a run, ns
-    pub time_ns: f64,
+    /// time a run, ns
+    pub time_ns: Figure,
 }
 
 /// Why a trace gives no profile.
@@ -126,6 +126,13 @@ impl Profile {
             samples: self.runs as u64,
             interval: Some(self.delegation.interval),
         }
+    }
+}
+
+impl RunTrace {
+    /// True for an execution of the method: loading leaves blocks of its own.
+    pub fn is_of_method(&self) -> bool {
+        self.events.iter().any(|event| event.name == METHOD_EVENT && !event.delegate)
     }
 }
 
@@ -272,7 +279,10 @@ fn delegate_ops(entries: &[&Tally]) -> Vec<DelegateOp> {
         .enumerate()
         .map(|(position, (name, ns))| DelegateOp {
             name: name.clone(),
-            time_ns: median(&named(position, name)).unwrap_or(*ns),
+            time_ns: match named(position, name) {
+                times if times.is_empty() => figure(vec![*ns]),
+                times => figure(times),
+            },
         })
         .collect()
 }
@@ -342,7 +352,7 @@ mod tests {
         let InstructionKind::Fallback { kernel } = &profile.instructions[1].kind else { panic!("a kernel") };
         assert_eq!(kernel, "_softmax.out");
         let InstructionKind::Delegate { ops } = &profile.instructions[0].kind else { panic!("a delegate") };
-        assert_eq!((ops[0].name.as_str(), ops[0].time_ns), ("Convolution (NHWC, F32) IGEMM #1", 300.0));
+        assert_eq!((ops[0].name.as_str(), ops[0].time_ns.median), ("Convolution (NHWC, F32) IGEMM #1", 300.0));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use std::path::Path;
 
 use flatbuffers::VerifierOptions;
-use fs_err as fs;
 
+use crate::evidence::TargetLabel;
+use crate::files;
 use crate::hint::Hint;
 
 use super::etdump_schema::etdump::{ProfileEvent, size_prefixed_root_as_etdump_with_opts};
@@ -80,19 +81,19 @@ impl Hint for Error {
     }
 }
 
+/// The label of what somebody recorded on something that only they know.
+pub fn recorded_elsewhere(on: Option<&str>) -> TargetLabel {
+    let name = on.map_or_else(|| "a device that the trace does not name".to_owned(), str::to_owned);
+    TargetLabel { kind: "recorded".to_owned(), name, architecture: "unknown".to_owned(), physical_arm: false }
+}
+
 /// Reads a dump from a file.
 ///
 /// # Errors
 /// Unreadable, too large or damaged files.
 pub fn read(path: &Path) -> Result<Trace, Error> {
-    let size = fs::metadata(path)?.len();
-    if size > MAX_BYTES {
-        return Err(Error::Invalid {
-            path: path.display().to_string(),
-            reason: format!("it has {size} bytes, more than the {MAX_BYTES} this version reads"),
-        });
-    }
-    parse(&fs::read(path)?).map_err(|reason| Error::Invalid { path: path.display().to_string(), reason })
+    let bytes = files::read_regular(path, MAX_BYTES)?;
+    parse(&bytes).map_err(|reason| Error::Invalid { path: path.display().to_string(), reason })
 }
 
 /// Reads a dump from memory; the error says what is wrong with it.

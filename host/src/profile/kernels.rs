@@ -4,8 +4,7 @@
 //! graph `aten._softmax.default`. This module is where names meet; sorting kernels into categories
 //! belongs here too.
 
-use super::delegation::METHOD_EVENT;
-use super::etdump::{RunTrace, Trace};
+use super::etdump::Trace;
 
 /// The prefix of the trace's event around a kernel.
 const KERNEL_EVENT: &str = "native_call_";
@@ -28,10 +27,9 @@ pub fn same_kernel(traced: &str, in_program: &str) -> bool {
 /// as that.
 pub fn families(trace: &Trace) -> Vec<String> {
     let mut families: Vec<(String, usize)> = Vec::new();
-    let of_method = |run: &&RunTrace| run.events.iter().any(|event| event.name == METHOD_EVENT && !event.delegate);
-    for event in trace.runs.iter().rfind(of_method).into_iter().flat_map(|run| &run.events) {
+    for event in trace.runs.iter().rfind(|run| run.is_of_method()).into_iter().flat_map(|run| &run.events) {
         let family = match (event.delegate, kernel_of_event(&event.name)) {
-            (true, _) => without_number(&event.name).to_owned(),
+            (true, _) => family_of(&event.name).to_owned(),
             (false, Some(kernel)) => format!("`{kernel}` outside of the delegate"),
             (false, None) => continue,
         };
@@ -45,7 +43,7 @@ pub fn families(trace: &Trace) -> Vec<String> {
 }
 
 /// A delegate's name for a kernel without the number at its end.
-fn without_number(name: &str) -> &str {
+pub fn family_of(name: &str) -> &str {
     match name.rsplit_once(" #") {
         Some((family, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => family,
         _ => name,
@@ -54,7 +52,8 @@ fn without_number(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::etdump::Event;
+    use super::super::delegation::METHOD_EVENT;
+    use super::super::etdump::{Event, RunTrace};
     use super::*;
 
     #[test]

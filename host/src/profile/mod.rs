@@ -4,6 +4,8 @@
 //! into delegate calls and fallback kernels, with the runtime-weighted delegation and its interval.
 //! A broken dump is an error, never a panic; sums that do not add up are reported, not hidden.
 
+pub mod breakdown;
+pub mod category;
 pub mod delegation;
 pub mod etdump;
 pub mod kernels;
@@ -18,5 +20,6 @@ pub mod kernels;
 #[rustfmt::skip]
 mod etdump_schema;
 
+pub use breakdown::Breakdown;
 pub use delegation::{Accounting, DelegateOp, Figure, Instruction, InstructionKind, Profile, profile};
 pub use etdump::{Event, RunTrace, Trace};

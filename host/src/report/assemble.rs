@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::breakdown::ProfileDocument;
 use super::model::{
     CrossCheck, Diagram, DiagramEdge, DiagramNode, Hotspot, HotspotNode, NodeRole, Placement, Profile, RuleVerdict,
     Site, Subgraph, TensorSummary,
@@ -93,12 +94,33 @@ pub fn profile(
             ),
         }),
         program_bytes: lowered.record.bytes,
-        peak_memory: untraced.peak_memory_bytes.map(|bytes| {
-            #[expect(clippy::cast_precision_loss, reason = "memory sizes stay far below 2^53")]
-            measured(bytes as f64, "bytes", target, 1, None)
-        }),
+        peak_memory: peak_memory(untraced, target),
         hotspots,
     }
+}
+
+/// Everything that a profile shows of a program, but for the threads that it ran on.
+pub fn profile_document(
+    subject: &str,
+    lowered: &LoweredProgram,
+    profile: &profile::Profile,
+    untraced: &Untraced,
+) -> ProfileDocument {
+    let target = &profile.target;
+    ProfileDocument {
+        untraced: Some(measured(untraced.median_ms, "ms", target, untraced.samples, untraced.interval)),
+        program_bytes: Some(lowered.record.bytes),
+        peak_memory: peak_memory(untraced, target),
+        reasons: lowered.record.fallbacks.iter().map(Into::into).collect(),
+        ..ProfileDocument::of_trace(subject.to_owned(), target.clone(), profile::Breakdown::of(profile))
+    }
+}
+
+fn peak_memory(untraced: &Untraced, target: &TargetLabel) -> Option<Evidence> {
+    untraced.peak_memory_bytes.map(|bytes| {
+        #[expect(clippy::cast_precision_loss, reason = "memory sizes stay far below 2^53")]
+        measured(bytes as f64, "bytes", target, 1, None)
+    })
 }
 
 fn hotspot_node(graph: &Graph, node: &HotNode, target: &TargetLabel, samples: u64, verdicts: &Verdicts) -> HotspotNode {

@@ -9,6 +9,7 @@
 //! which never drops the label; text from outside goes through [`visible`].
 
 pub mod assemble;
+pub mod breakdown;
 pub mod explain;
 pub mod figures;
 pub mod html;

@@ -5,18 +5,17 @@
 //! wall clock and waits. What comes back is code for `trusted_code`.
 //!
 //! The child is this program called with [`SUBCOMMAND`], which must reach [`child_main`] before anything
-//! else is done: standard input holds one line of JSON (the `Job`) and then the component, the code is
-//! written to the job's output file.
+//! else is done: standard input holds one line of JSON (the `Job`) and then the component. Standard output is a
+//! file without a name, so that nothing is left of it however either of the two ends; the code goes there.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fs_err as fs;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +55,6 @@ impl Helper {
 
 #[derive(Serialize, Deserialize)]
 struct Job {
-    output: PathBuf,
     address_space: u64,
     cpu_seconds: u64,
     code_bytes: u64,
@@ -77,10 +75,8 @@ pub(super) enum Error {
 
 /// Compiles a component under the limits.
 pub(super) fn compile(helper: &Helper, bytes: &[u8], limits: &Limits) -> Result<Vec<u8>, Error> {
-    let folder = tempfile::Builder::new().prefix("delegate-doctor-rule-").tempdir().map_err(Error::Start)?;
-    let output = folder.path().join("code");
+    let mut output = tempfile::tempfile().map_err(Error::Start)?;
     let job = Job {
-        output: output.clone(),
         address_space: limits.compile_address_space,
         cpu_seconds: limits.compile_cpu.as_secs().max(1),
         code_bytes: limits.code_bytes,
@@ -93,9 +89,9 @@ pub(super) fn compile(helper: &Helper, bytes: &[u8], limits: &Limits) -> Result<
         .args(&helper.arguments)
         .env_clear()
         .env(MARKER, "1")
-        .current_dir(folder.path())
+        .current_dir("/")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(output.try_clone().map_err(Error::Start)?)
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
@@ -117,7 +113,10 @@ pub(super) fn compile(helper: &Helper, bytes: &[u8], limits: &Limits) -> Result<
     drop(group);
     let complaints = complaints.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if status.success() {
-        return fs::read(&output).map_err(Error::Start);
+        let mut code = Vec::new();
+        // The child moved the position that both have.
+        output.seek(SeekFrom::Start(0)).and_then(|_| output.read_to_end(&mut code)).map_err(Error::Start)?;
+        return Ok(code);
     }
     Err(explain(status, &complaints, limits))
 }
@@ -216,9 +215,6 @@ fn work() -> Result<(), String> {
 
     let engine = engine::mapping().map_err(|error| format!("{error:#}"))?;
     let code = engine.precompile_component(component).map_err(|error| format!("{error:#}").replace('\n', " "))?;
-    write(&job.output, &code).map_err(|error| error.to_string())
-}
-
-fn write(path: &Path, code: &[u8]) -> std::io::Result<()> {
-    crate::files::write_atomic(path, code)
+    let mut output = std::io::stdout().lock();
+    output.write_all(&code).and_then(|()| output.flush()).map_err(|error| format!("the code was not written: {error}"))
 }

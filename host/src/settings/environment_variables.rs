@@ -31,6 +31,16 @@ pub const CONDA_PREFIX: &str = "CONDA_PREFIX";
 pub const SSL_CERT_FILE: &str = crate::registry::transport::AUTHORITIES;
 /// The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried.
 pub const CXX: &str = "CXX";
+/// The C++ compiler for 64-bit Arm.
+pub const CXX_AARCH64: &str = crate::target::bundle::COMPILER_VARIABLE;
+/// Another folder for files on a device.
+pub const DEVICE_FOLDER: &str = crate::target::device::FOLDER_VARIABLE;
+/// Another configuration for `ssh`.
+pub const SSH_CONFIG: &str = crate::target::ssh::CONFIGURATION_VARIABLE;
+/// Where `adb` is when it is not on `PATH`.
+pub const ANDROID_HOME: &str = crate::target::adb::SDK_VARIABLE;
+/// The older name of `ANDROID_HOME`.
+pub const ANDROID_SDK_ROOT: &str = crate::target::adb::OLD_SDK_VARIABLE;
 /// No colours when set to anything but the empty string.
 pub const NO_COLOR: &str = "NO_COLOR";
 /// Colours also where the output is not a terminal.
@@ -73,8 +83,25 @@ pub const ALL: &[Variable] = &[
         name: CXX,
         about: "The C++ compiler that builds the native runner; without it, `c++`, `g++` and `clang++` are tried",
     },
+    Variable {
+        name: CXX_AARCH64,
+        about: "The C++ compiler that builds the runner for 64-bit Arm; without it, the usual names are tried",
+    },
+    Variable {
+        name: DEVICE_FOLDER,
+        about: "A folder on phones and boards in which the tool keeps its own one, `delegate-doctor`, instead of the usual place",
+    },
+    Variable { name: SSH_CONFIG, about: "A configuration file for `ssh`, instead of the user's" },
+    Variable {
+        name: ANDROID_HOME,
+        about: "The Android SDK, whose `platform-tools/adb` is used when `adb` is not on `PATH`",
+    },
+    Variable { name: ANDROID_SDK_ROOT, about: "Like `ANDROID_HOME`, which wins" },
     Variable { name: NO_COLOR, about: "No colours when set to anything but the empty string" },
     Variable { name: CLICOLOR_FORCE, about: "Colours also where the output is not a terminal" },
     Variable { name: BROWSER, about: "The program that `--open` starts; without it, the desktop chooses" },
-    Variable { name: PATH, about: "Where Python, the C++ compiler and the system's own `dd` are searched" },
+    Variable {
+        name: PATH,
+        about: "Where Python, the C++ compilers, `qemu-aarch64-static`, `adb`, `ssh` and the system's own `dd` are searched",
+    },
 ];

@@ -391,7 +391,7 @@ impl OptimizeSettings {
         Ok(Self {
             place,
             common,
-            target: TargetChoice { selector: arguments.target.unwrap_or(Selector::Local), runner: arguments.runner },
+            target: target(arguments.target, arguments.runner, project)?,
             threads: match count("threads", arguments.threads.or(file.threads))? {
                 Some(threads) if threads > MOST_THREADS => {
                     return Err(Error::OutOfRange {
@@ -431,6 +431,32 @@ impl OptimizeSettings {
             model: arguments.model,
             command: arguments.command,
         })
+    }
+}
+
+/// The runner that the project file names is for the target that it names, and for no other one.
+fn target(typed: Option<Selector>, runner: Option<PathBuf>, project: &ProjectFile) -> Result<TargetChoice, Error> {
+    let written = project.optimize.target.as_ref().map(|text| {
+        text.parse::<Selector>().map_err(|_| Error::OutOfRange {
+            setting: "target",
+            expected: "one of `local`, `qemu[:CPU]`, `adb[:SERIAL]` and `ssh:HOST`",
+            value: text.clone(),
+        })
+    });
+    let written = written.transpose()?;
+    let of_file = typed.is_none() || typed == written;
+    let selector = typed.or(written).unwrap_or(Selector::Local);
+    Ok(TargetChoice { selector, runner: runner.or_else(|| project.runner().filter(|_| of_file)) })
+}
+
+impl OptimizeSettings {
+    /// The same, with numbered run folders called `NAME-what-N`.
+    #[must_use]
+    pub fn in_folders_named(mut self, what: &str) -> Self {
+        if let RunPlace::Numbered { name, .. } = &mut self.place {
+            *name = format!("{name}-{what}");
+        }
+        self
     }
 }
 

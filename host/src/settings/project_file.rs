@@ -6,6 +6,7 @@
 //! rules = ["my-rules/built"]      # folders with rule components under development
 //!
 //! [optimize]
+//! target = "adb"
 //! threads = 4
 //! skip = ["DD-002"]
 //! min-gain = 1.05
@@ -45,6 +46,10 @@ pub struct ProjectFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct OptimizeTable {
+    /// where programs run, as `--target` takes it
+    pub target: Option<String>,
+    /// the user's own runner for that target
+    runner: Option<PathBuf>,
     /// intra-op threads
     pub threads: Option<u32>,
     /// only these rules
@@ -76,6 +81,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("python", "the Python interpreter to use, like `--python`"),
     ("runs", "where run folders go (default `delegate-doctor-runs` in the current folder)"),
     ("rules", "list of folders with rule components under development, like `--rules`"),
+    ("optimize.target", "where programs run, like `--target`; `rules validate` takes it too"),
+    ("optimize.runner", "a runner of your own for that target, like `--runner`"),
     ("optimize.threads", "like `--threads`"),
     ("optimize.only", "list of rule ids, like `--only`"),
     ("optimize.skip", "list of rule ids, like `--skip`"),
@@ -143,6 +150,11 @@ impl ProjectFile {
     /// Folders of rule components.
     pub fn rules(&self) -> Vec<PathBuf> {
         self.rules.iter().map(|path| self.beside(path)).collect()
+    }
+
+    /// The user's own runner for the target that the file names.
+    pub fn runner(&self) -> Option<PathBuf> {
+        self.optimize.runner.as_deref().map(|path| self.beside(path))
     }
 
     fn beside(&self, path: &Path) -> PathBuf {

@@ -122,3 +122,26 @@ fn rules_are_chosen_without_regard_to_case() {
     assert!(!RuleChoice::default().includes("DD-003", true));
     assert_eq!(choice.unknown(&["dd-001", "dd-003"]), ["DD-002", "dd-002"]);
 }
+
+#[test]
+fn the_project_file_names_the_target_and_its_runner() {
+    let written = "[optimize]\ntarget = 'adb:R1'\nrunner = 'out/runner'\n";
+    let of = |typed: Option<&str>, runner: Option<&str>| {
+        let typed = OptimizeArguments {
+            target: typed.map(|text| text.parse().expect("a target")),
+            runner: runner.map(PathBuf::from),
+            ..OptimizeArguments::default()
+        };
+        let TargetChoice { selector, runner } = resolve(typed, written).expect("settings").target;
+        (selector.to_string(), runner.map(|path| path.display().to_string()))
+    };
+    let with = |target: &str, runner: &str| (target.to_owned(), Some(runner.to_owned()));
+    assert_eq!(of(None, None), with("adb:R1", "/project/out/runner"));
+    assert_eq!(of(None, Some("mine")), with("adb:R1", "mine"));
+    assert_eq!(of(Some("adb:R1"), None), with("adb:R1", "/project/out/runner"));
+    assert_eq!(of(Some("local"), None), ("local".to_owned(), None), "another target needs another runner");
+    assert_eq!(
+        resolve(OptimizeArguments::default(), "[optimize]\ntarget = 'phone'").expect_err("no target").to_string(),
+        "The value of `target` must be one of `local`, `qemu[:CPU]`, `adb[:SERIAL]` and `ssh:HOST`: `phone`"
+    );
+}

@@ -4,6 +4,7 @@
 //! would look. A check only looks: it makes nothing, installs nothing, and a check that cannot find out
 //! says so. To add a check: a function in the file of its subject and a line in [`examine`].
 
+mod devices;
 mod machine;
 mod places;
 mod python;
@@ -82,6 +83,7 @@ pub fn examine(common: &Common) -> Vec<Diagnosis> {
     found.extend(diagnoses);
     found.extend(runner::examine(environment.as_ref(), &common.folders.cache));
     found.push(rules::examine());
+    found.extend(devices::examine());
     found.extend(places::examine(common));
     found.extend(machine::examine());
     found.push(terminal::examine());

@@ -22,8 +22,10 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Between two looks at such a device.
 const ARRIVAL_PAUSE: Duration = Duration::from_millis(250);
-/// Where the tools of Android's SDK are, below what these variables name.
-const SDK_VARIABLES: [&str; 2] = ["ANDROID_HOME", "ANDROID_SDK_ROOT"];
+/// Names the folder of Android's SDK.
+pub const SDK_VARIABLE: &str = "ANDROID_HOME";
+/// Its older name.
+pub const OLD_SDK_VARIABLE: &str = "ANDROID_SDK_ROOT";
 
 /// Which device, and how to come to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,9 +143,9 @@ impl Listed {
 ///
 /// # Errors
 /// When there is none.
-fn client() -> Result<PathBuf, Error> {
-    let in_sdk = SDK_VARIABLES
-        .iter()
+pub(crate) fn client() -> Result<PathBuf, Error> {
+    let in_sdk = [SDK_VARIABLE, OLD_SDK_VARIABLE]
+        .into_iter()
         .filter_map(std::env::var_os)
         .map(|folder| Path::new(&folder).join("platform-tools/adb"))
         .filter(|path| path.is_file());

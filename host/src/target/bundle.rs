@@ -24,7 +24,8 @@ use crate::torch::environment::{self, Environment, fetch_executorch};
 /// Architecture of the bundle, as Linux and Rust call it.
 pub const ARCHITECTURE: &str = "aarch64";
 /// Compilers that are tried; the variable is the one that Rust's C build tools read.
-const COMPILER_VARIABLE: &str = "CXX_aarch64_unknown_linux_gnu";
+/// Names the C++ compiler for 64-bit Arm; without it, the usual names are tried.
+pub const COMPILER_VARIABLE: &str = "CXX_aarch64_unknown_linux_gnu";
 const CROSS_COMPILERS: [&str; 3] = ["aarch64-linux-gnu-g++", "aarch64-linux-gnu-c++", "aarch64-linux-gnu-clang++"];
 const OWN_COMPILERS: [&str; 3] = ["c++", "g++", "clang++"];
 /// Starts the runner with the libraries beside it.

@@ -30,7 +30,7 @@ use self::script::{Answer, Place};
 use super::bundle::{ARCHITECTURE, Bundle, Start};
 use super::child::{End, Finished};
 use super::runner_process::{self, Hello};
-use super::{Error, RunOutcome, RunRequest, Target, TraceRequest};
+use super::{Error, RunOutcome, RunRequest, Target, TraceRequest, plain_words};
 use crate::evidence::TargetLabel;
 use crate::files::{sha256_hex, sha256_of};
 use crate::progress::Progress;
@@ -398,7 +398,17 @@ fn ask(link: &dyn Link, during: &str, text: &str) -> Result<String, Error> {
     whole(link, during, &finished)?;
     let said = String::from_utf8_lossy(&finished.stdout).replace("\r\n", "\n");
     match said.lines().find_map(|line| line.strip_prefix(script::FAILED)) {
-        Some(reason) => Err(link.trouble(during, &format!("{} {}", reason.trim(), finished.stderr.trim()))),
+        Some(reason) => {
+            // The device itself says so, which is why it is not asked whether it is still there.
+            let reason = plain_words(&format!("{} {}", reason.trim(), finished.stderr.trim()));
+            let reason = if reason.is_empty() { "it does not say why".to_owned() } else { reason };
+            let (target, during) = (link.name(), during.to_owned());
+            Err(if super::is_full(&reason) {
+                Error::DeviceFull { target, during }
+            } else {
+                Error::DeviceRefused { target, during, reason }
+            })
+        }
         None => Ok(said),
     }
 }

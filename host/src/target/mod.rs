@@ -282,6 +282,16 @@ pub enum Error {
         /// what was being done
         during: String,
     },
+    /// the device answers, and cannot do what it was asked for
+    #[error("{target} answers, but {during} failed there: {reason}")]
+    DeviceRefused {
+        /// target name
+        target: String,
+        /// what was being done
+        during: String,
+        /// what the device said
+        reason: String,
+    },
     /// bytes changed on the way
     #[error("{what} has other bytes on {target} than here")]
     Altered {
@@ -401,6 +411,10 @@ impl Hint for Error {
             }
             Self::DeviceFull { .. } => {
                 "Free some space there, twice the size of the model at least; then go on with `--resume`"
+            }
+            Self::DeviceRefused { .. } => {
+                "A device needs `sha256sum` and a folder that may be written; DELEGATE_DOCTOR_DEVICE_FOLDER names another \
+                 one"
             }
             Self::Altered { .. } => {
                 "Try another cable or port, and see that the device's storage is sound; then go on with `--resume`"
