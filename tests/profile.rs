@@ -93,7 +93,7 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     for (path, reason) in [
         (&cut, "is not a valid ETDump"),
         (&empty, "the identifier `ED00` is missing"),
-        (&folder, "director"),
+        (&folder, "is a folder"),
         (&missing, "No such file"),
     ] {
         let ran = recorded(&sandbox, &[path.to_str().expect("text")]);
@@ -119,7 +119,6 @@ fn the_options_of_a_recorded_trace_and_of_a_model_do_not_mix() {
     for arguments in [
         &["profile"][..],
         &["profile", "model.py", "--etdump", "x.etdp"],
-        &["profile", "model.py", "--recorded-on", "x"],
         &["profile", "--etdump", "x.etdp", "--target", "local"],
         &["profile", "--etdump", "x.etdp", "--out", "here"],
     ] {

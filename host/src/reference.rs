@@ -150,7 +150,13 @@ fn kernels_of(trace: &Path) -> Vec<String> {
     profile::etdump::read(trace).map_or_else(|_| Vec::new(), |trace| profile::kernels::families(&trace))
 }
 
-fn store(bench: &Workbench<'_>, name: &str, tensors: &[Tensor], like: &[TensorFile]) -> Result<Vec<TensorFile>, Error> {
+/// Keeps made-up inputs as files, in the order in memory of the user's own.
+pub(crate) fn store(
+    bench: &Workbench<'_>,
+    name: &str,
+    tensors: &[Tensor],
+    like: &[TensorFile],
+) -> Result<Vec<TensorFile>, Error> {
     let folder = bench.folder.folder(&format!("inputs/{name}"))?;
     fs::create_dir_all(&folder)?;
     let mut files = Vec::new();

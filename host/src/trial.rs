@@ -4,7 +4,7 @@
 //! every gate passed, the new base. The order of the gates is the order of their cost; the first that
 //! does not pass ends the trial.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::account;
@@ -15,9 +15,10 @@ use crate::export;
 use crate::files;
 use crate::gates::benchmark::benchmark;
 use crate::gates::{
-    Gate, GateReport, GateStatus, backend_fidelity, device_correctness, host_correctness, sites, structure,
+    Fact, Gate, GateReport, GateStatus, backend_fidelity, device_correctness, host_correctness, other_sizes, sites,
+    structure,
 };
-use crate::graph::{Applied, archive};
+use crate::graph::{Applied, Dim, archive};
 use crate::lower::{Job, LoweredProgram};
 use crate::pipeline::{Base, Error, StoredProgram, check_interrupt, profile_program};
 use crate::proposal::Candidate;
@@ -25,6 +26,7 @@ use crate::reference::{self, Answers};
 use crate::report::assemble::{self, SiteChange};
 use crate::report::figures::counted;
 use crate::report::model::{Comparison, Diagram, Trial, TrialOutcome};
+use crate::tensor::Tensor;
 use crate::torch;
 use crate::workbench::{EAGER_LIMIT, Workbench};
 
@@ -329,13 +331,15 @@ impl Walk<'_, '_> {
             self.bench.clock.child(|| self.bench.workers.with(|worker| Ok(worker.check(&stored.path, EAGER_LIMIT))))?;
         let checked = match checked {
             Ok(checked) => Ok(checked),
-            Err(error @ torch::Error::Failed { .. }) => Err(error.to_string()),
+            Err(error @ torch::Error::Failed { .. }) if !error.is_about_the_disk() => Err(error.to_string()),
             Err(error) => return Err(error.into()),
         };
         let checked = checked.as_ref().map_err(String::as_str);
         let mut report = structure::judge(stored.program.graph(), &applied.created_values.concat(), checked).report;
         if let Err(error) = lowered {
-            let torch::Error::Failed { .. } = error else { return Err(self.lowering_error()) };
+            if !matches!(error, torch::Error::Failed { .. }) || error.is_about_the_disk() {
+                return Err(self.lowering_error());
+            }
             report.status = GateStatus::Fail;
             report.summary = format!("The repaired program cannot be lowered: {error}");
         }
@@ -376,13 +380,68 @@ impl Walk<'_, '_> {
         let folder = self.eager_folder();
         let repaired = match reference::eager(self.bench, &self.prepared.stored.path, &self.answers.files, &folder) {
             Ok(runs) => runs.into_iter().map(Ok).collect(),
-            Err(Error::Torch(error @ torch::Error::Failed { .. })) => {
+            Err(Error::Torch(error @ torch::Error::Failed { .. })) if !error.is_about_the_disk() => {
                 vec![Err(error.to_string()); self.answers.files.len()]
             }
             Err(error) => return Err(error),
         };
         let Answers { reference, sensitivity, .. } = self.answers;
-        Ok(host_correctness::judge(reference, &repaired, self.candidate.claim, sensitivity).report)
+        let mut report = host_correctness::judge(reference, &repaired, self.candidate.claim, sensitivity).report;
+        if decision::goes_on(&report) {
+            self.other_sizes(&mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Gate 2 again, where the program declares that sizes change.
+    fn other_sizes(&self, report: &mut GateReport) -> Result<(), Error> {
+        let graph = self.base.stored.program.graph();
+        let declared: Vec<&[Dim]> = graph
+            .user_inputs()
+            .into_iter()
+            .map(|id| graph.tensor(id).map_or(&[][..], |meta| meta.sizes.as_slice()))
+            .collect();
+        let user = self.answers.files.first().map(Vec::as_slice).unwrap_or_default();
+        if declared.len() != user.len() {
+            return Ok(());
+        }
+        let tensors = user.iter().map(Tensor::read).collect::<Result<Vec<_>, _>>()?;
+        for (index, set) in other_sizes::other_sizes(&declared, &tensors).into_iter().enumerate() {
+            check_interrupt()?;
+            let files = [reference::store(self.bench, &format!("size-{index}"), &set.tensors, user)?];
+            let run = |program: &Path, of: &str| {
+                let folder = format!("{}/size-{index}/{of}", self.eager_folder());
+                match reference::eager(self.bench, program, &files, &folder) {
+                    Ok(mut runs) => Ok(runs.pop().ok_or_else(|| "it gave no answer".to_owned())),
+                    Err(Error::Torch(error @ torch::Error::Failed { .. })) if !error.is_about_the_disk() => {
+                        Ok(Err(error.to_string()))
+                    }
+                    Err(error) => Err(error),
+                }
+            };
+            let original = run(&self.base.stored.path, "before")?;
+            let value = match &original {
+                Err(why) => format!("not compared, as the original does not run: {why}"),
+                Ok(original) => {
+                    let wrong = match run(&self.prepared.stored.path, "after")? {
+                        Ok(repaired) => other_sizes::difference(original, &repaired, self.candidate.claim),
+                        Err(why) => Some(format!("it does not run: {why}")),
+                    };
+                    if let Some(wrong) = &wrong {
+                        report.status = GateStatus::Fail;
+                        report.summary =
+                            format!("The repaired program is wrong at another size ({}): {wrong}", set.name);
+                    }
+                    wrong.unwrap_or_else(|| "agrees".to_owned())
+                }
+            };
+            let source = "eager PyTorch on this host".to_owned();
+            report.facts.push(Fact { name: format!("another size, {}", set.name), value, source });
+            if report.status == GateStatus::Fail {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Gates 3 and 4, which share the runs on the target. Gives gate 4's report; gate 3's is noted here.

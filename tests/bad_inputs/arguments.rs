@@ -160,3 +160,22 @@ fn a_program_that_cannot_be_used_is_refused_before_torch_opens_it() {
     }
     assert!(!sandbox.work().join("../../escaped").exists());
 }
+
+#[test]
+fn code_that_a_program_brings_along_does_not_run() {
+    let sandbox = Sandbox::new();
+    let mark = sandbox.work().join("ran");
+    let pickle = format!("cposix\nsystem\n(S'touch {}'\ntR.", mark.display());
+    let content = changed(
+        |name, content| {
+            Some(if name.ends_with("sample_inputs/model.pt") { pickle.clone().into_bytes() } else { content })
+        },
+        &[],
+    );
+    assert_ne!(content, changed(|_, content| Some(content), &[]), "the fixture has sample inputs");
+    sandbox.write("code.pt2", content);
+    let words = "loading those would run code of the file";
+    let expected = Expected { words: &["code.pt2", words], hint: "tensors, numbers, text, lists and dictionaries" };
+    told("code.pt2", &sandbox.run(["optimize", "code.pt2"]), &expected);
+    assert!(!mark.exists(), "it ran");
+}

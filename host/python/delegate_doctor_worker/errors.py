@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import traceback
 from typing import Optional
 
@@ -111,8 +114,23 @@ def surroundings(error: BaseException) -> Optional[WorkerError]:
                 detail=short_traceback(error),
                 hint="Free disk space, or choose another output folder",
             )
+        if isinstance(current, subprocess.CalledProcessError) and temporary_disk_is_full():
+            return WorkerError(
+                "disk",
+                f"A program that torch or executorch started failed, and `{tempfile.gettempdir()}` is full",
+                detail=short_traceback(error),
+                hint="Free disk space there, or set TMPDIR to a folder with room",
+            )
         current = current.__cause__ or current.__context__
     return None
+
+
+def temporary_disk_is_full() -> bool:
+    """Whether there is no room for temporary files. What failed may have removed its own already."""
+    try:
+        return shutil.disk_usage(tempfile.gettempdir()).free < 1 << 20
+    except OSError:
+        return False
 
 
 def unexpected(error: BaseException) -> WorkerError:

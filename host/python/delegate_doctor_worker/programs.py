@@ -157,12 +157,18 @@ def load(path: str) -> torch.export.ExportedProgram:
         raise _not_loaded(path, error) from None
 
 
+FORCE_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+
+
 def _load_quietly(path: str) -> torch.export.ExportedProgram:
     loggers = [logging.getLogger("torch.export"), logging.getLogger("torch._export"), logging.getLogger("torch.fx")]
     collected = _Collected()
     levels = [(logger, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.addHandler(collected)
+    forced = os.environ.get(FORCE_WEIGHTS_ONLY)
+    # Without it torch falls back to unpickling whatever stands there, which runs code that the file brings along.
+    os.environ[FORCE_WEIGHTS_ONLY] = "1"
     try:
         return torch.export.load(path)
     except Exception as error:
@@ -173,6 +179,10 @@ def _load_quietly(path: str) -> torch.export.ExportedProgram:
             raise cause from error
         raise
     finally:
+        if forced is None:
+            del os.environ[FORCE_WEIGHTS_ONLY]
+        else:
+            os.environ[FORCE_WEIGHTS_ONLY] = forced
         for logger, propagate in levels:
             logger.removeHandler(collected)
             logger.propagate = propagate
@@ -189,6 +199,9 @@ def _not_loaded(path: str, error: BaseException) -> WorkerError:
         hint = "Use a Python environment with the torch version that saved it"
     elif not zipfile.is_zipfile(path):
         what = "it is not a ZIP archive, or it is cut short"
+    elif "Weights only load failed" in str(error):
+        what = "its weights or sample inputs hold Python objects, and loading those would run code of the file"
+        hint = "Save the program again with tensors, numbers, text, lists and dictionaries as inputs"
     elif (unknown := re.search(r"failed to resolve torch\.ops\.(\S+) to an operator", str(error))) is not None:
         what = f"it uses the operator `{unknown[1]}`, which this torch does not have"
         hint = "Use a Python environment in which the library that registers the operator is installed and imported"

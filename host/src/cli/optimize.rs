@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// Run folder, new or empty [default: delegate-doctor-runs/NAME-N with the next free number]
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     out: Option<PathBuf>,
-    /// Go on with an unfinished run, with the settings it was begun with: the one in DIR, or in that of `--out`,
+    /// Go on with an unfinished run, given the same settings again: the one in DIR, or in that of `--out`,
     /// or the newest of this model
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, help_heading = "Run")]
     resume: Option<Option<PathBuf>>,

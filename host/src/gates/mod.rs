@@ -20,6 +20,7 @@ pub mod backend_fidelity;
 pub mod device_correctness;
 pub mod host_correctness;
 pub mod inputs;
+pub mod other_sizes;
 pub mod reference;
 pub mod sensitivity;
 pub mod site_equivalence;

@@ -36,6 +36,9 @@ pub enum Stimulus {
     Along(usize),
     /// the same, one for each line across such a dimension
     Across(usize),
+    /// what is easily forgotten, each in a line of its own: infinities, NaN, zeros of both signs, numbers without
+    /// all their bits, tiny and huge ones
+    Edges,
     /// all negative
     Negative,
     /// between zero and one
@@ -51,7 +54,7 @@ pub enum Stimulus {
 pub fn plan(captured: usize, exact: bool) -> Vec<Stimulus> {
     let mut captured = (0..captured).map(Stimulus::Captured);
     let mut plan: Vec<Stimulus> = captured.next().into_iter().collect();
-    plan.extend([Stimulus::Along(0), Stimulus::Along(1)]);
+    plan.extend([Stimulus::Along(0), Stimulus::Along(1), Stimulus::Edges]);
     plan.extend(captured);
     plan.extend([
         Stimulus::Random(1),
@@ -92,6 +95,7 @@ impl Stimulus {
             Self::Tiny => "tiny magnitudes".to_owned(),
             Self::Along(rank) => format!("numbers of the repair and every magnitude along dimension {}", rank + 1),
             Self::Across(rank) => format!("numbers of the repair and every magnitude across dimension {}", rank + 1),
+            Self::Edges => "infinities, NaN, zeros of both signs, tiny and huge numbers".to_owned(),
             Self::Negative => "negative numbers".to_owned(),
             Self::Unit => "numbers between 0 and 1".to_owned(),
             Self::Extreme => "ends of the range".to_owned(),
@@ -101,7 +105,7 @@ impl Stimulus {
 
     /// True when the pattern holds, or leads to, numbers that are not finite.
     pub fn is_not_finite(self) -> bool {
-        matches!(self, Self::Infinities | Self::Masked | Self::Nans | Self::Extreme)
+        matches!(self, Self::Infinities | Self::Masked | Self::Nans | Self::Extreme | Self::Edges)
     }
 
     /// A tensor of the pattern; `None` for element types that cannot be made up.
@@ -121,7 +125,21 @@ impl Stimulus {
                 Some(Tensor { dtype, sizes: sizes.to_vec(), bytes: encode(dtype, &values) })
             }
             ScalarType::Bool => {
-                let bytes = (0..count).map(|_| u8::from(stream.uniform() < 0.5)).collect();
+                // A form may be right for mixed truths only: whole lines and whole tensors of one are fed as well.
+                let line = magnitudes::lines(Stimulus::Along(0), sizes);
+                let bytes = (0..count).map(|place| match self {
+                    Self::Zeros | Self::Negative => 0,
+                    Self::Constant | Self::Unit => 1,
+                    Self::Along(_) | Self::Across(_) | Self::Edges => {
+                        match line.as_ref().map_or(0, |line| line(place)) % 3 {
+                            0 => 0,
+                            1 => 1,
+                            _ => u8::from(stream.uniform() < 0.5),
+                        }
+                    }
+                    _ => u8::from(stream.uniform() < 0.5),
+                });
+                let bytes = bytes.collect();
                 Some(Tensor { dtype, sizes: sizes.to_vec(), bytes })
             }
             ScalarType::UInt8 | ScalarType::Int8 | ScalarType::Int16 | ScalarType::Int32 | ScalarType::Int64 => {
@@ -183,6 +201,7 @@ impl Stimulus {
                 }
             }
             Self::Masked => lines(&mut values, sizes, f32::NEG_INFINITY),
+            Self::Edges => magnitudes::edges(&mut values, sizes, half, stream),
             _ => {}
         }
         values
@@ -243,6 +262,16 @@ mod tests {
             }
         }
         assert_eq!(Stimulus::Zeros.tensor(ScalarType::Complex64, &[1], 1, 0), None);
+    }
+
+    #[test]
+    fn truths_are_mixed_alike_and_in_lines() {
+        let of = |stimulus: Stimulus| stimulus.tensor(ScalarType::Bool, &[6, 4], 1, 0).expect("made").bytes;
+        assert!(of(Stimulus::Zeros).iter().all(|truth| *truth == 0));
+        assert!(of(Stimulus::Constant).iter().all(|truth| *truth == 1));
+        let edges = of(Stimulus::Edges);
+        assert_eq!((&edges[..4], &edges[4..8]), (&[0; 4][..], &[1; 4][..]));
+        assert!(of(Stimulus::Random(1)).contains(&0) && of(Stimulus::Random(1)).contains(&1));
     }
 
     #[test]

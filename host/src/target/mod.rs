@@ -350,6 +350,16 @@ pub enum Error {
         /// last lines of stderr
         stderr: String,
     },
+    /// something outside ended the process
+    #[error("Running `{program}` on {target} was ended from outside: {how}")]
+    Killed {
+        /// program path
+        program: PathBuf,
+        /// target name
+        target: String,
+        /// `signal 9 (SIGKILL, perhaps for want of memory)`
+        how: String,
+    },
     /// the runtime refused the program or an input
     #[error("ExecuTorch on {target} refused `{program}` at {stage}: {reason}")]
     Refused {
@@ -429,6 +439,9 @@ impl Hint for Error {
                 return Some(format!("`{} -cpu help` lists the CPUs it knows", emulator.display()));
             }
             Self::Runner { .. } => "Run `delegate-doctor doctor` to see what is missing",
+            Self::Killed { .. } => {
+                "Close other programs, or use a target with more memory; then go on where this ended with `--resume`"
+            }
             Self::Crash { .. } => {
                 "The program itself makes the runtime die: lower it again, and compare it with one that an \
                  unchanged model gives"

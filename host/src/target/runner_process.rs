@@ -144,6 +144,9 @@ pub(crate) fn outcome(request: &RunRequest<'_>, target: &str, finished: &Finishe
             });
         }
     };
+    if let Some(how) = killed(status) {
+        return Err(Error::Killed { program: request.program.to_owned(), target: target.to_owned(), how });
+    }
     if let Some(how) = signal_of(status) {
         return Err(Error::Crash {
             program: request.program.to_owned(),
@@ -267,6 +270,13 @@ fn refusal(request: &RunRequest<'_>, target: &str, finished: &Finished, refusal:
             stderr: last_lines(&finished.stderr, 20),
         },
     }
+}
+
+/// What ended a process from outside: the system for want of memory, or a person. It says nothing about the program.
+fn killed(status: ExitStatus) -> Option<String> {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    signal_of(status).filter(|_| matches!(status.signal(), Some(9 | 15)))
 }
 
 /// What ended a process that did not end by itself.

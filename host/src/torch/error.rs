@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::protocol::WorkerError;
+use super::protocol::{FailureKind, WorkerError};
 use crate::hint::Hint;
 
 /// Why a worker gave no answer.
@@ -125,6 +125,11 @@ impl Error {
             Self::Request { .. } => Some("Rename files and folders whose names are no text".to_owned()),
             Self::Ended { .. } | Self::Interrupted => None,
         }
+    }
+
+    /// True when no program or model is to blame but a disk without room: nothing can be concluded from it.
+    pub fn is_about_the_disk(&self) -> bool {
+        matches!(self, Self::Failed { error, .. } if error.kind == FailureKind::Disk)
     }
 
     /// Longer evidence for a log or a verbose report: a traceback, or the last lines of stderr.

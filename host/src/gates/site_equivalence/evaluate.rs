@@ -102,7 +102,7 @@ fn feed(
     constants: &Constants<'_>,
 ) -> Result<Vec<(ValueId, Fed)>, String> {
     let in_lines = matches!(stimulus, Stimulus::Along(_) | Stimulus::Across(_));
-    let numbers = if in_lines { written(task, site) } else { Written::default() };
+    let numbers = if in_lines { written(task, site, constants)? } else { Written::default() };
     let mut fed = Vec::with_capacity(site.frontier.len());
     for (index, &value) in site.frontier.iter().enumerate() {
         let known = task.original.value(value).or_else(|| task.patched.value(value));
@@ -142,16 +142,68 @@ fn feed(
     Ok(fed)
 }
 
-/// The numbers that stand in the new form and then in the old one.
+/// Parts of the names of operators whose result depends on which side of a number a value lies.
+const BENDING: [&str; 14] = [
+    "clamp",
+    "minimum",
+    "maximum",
+    "hardtanh",
+    "threshold",
+    "where",
+    "floor",
+    "round",
+    "remainder",
+    "fmod",
+    ".gt",
+    ".lt",
+    ".ge",
+    ".le",
+];
+
+/// Arguments that name a place or a dimension: no value is ever compared with them.
+const PLACES: [&str; 8] = ["dim", "dim0", "dim1", "start", "end", "step", "length", "index"];
+
+/// The numbers that stand in the new form and in constants that only it reads, and then those of the old form.
 #[expect(clippy::cast_precision_loss, reason = "an input, not a result")]
-fn written(task: &Task<'_>, site: &Site<'_>) -> Written {
-    let literals =
-        site.new.iter().chain(&site.old).flat_map(|node| &node.inputs).filter_map(|input| match &input.arg {
-            Argument::Literal(Literal::Float(number)) => Some(*number),
-            Argument::Literal(Literal::Int(number)) if input.name != "dim" => Some(*number as f64),
-            _ => None,
+fn written(task: &Task<'_>, site: &Site<'_>, constants: &Constants<'_>) -> Result<Written, String> {
+    let literals = |nodes: &[&Node]| -> Vec<f64> {
+        let all = nodes.iter().flat_map(|node| &node.inputs).flat_map(|input| match &input.arg {
+            Argument::Literal(Literal::Float(number)) => vec![*number],
+            Argument::Literal(Literal::Floats(numbers)) => numbers.clone(),
+            Argument::Literal(Literal::Int(number)) if !PLACES.contains(&input.name.as_str()) => vec![*number as f64],
+            _ => Vec::new(),
         });
-    Written::of(&literals.collect::<Vec<_>>(), task.claim == Claim::Exact)
+        all.collect()
+    };
+    let reads = |nodes: &[&Node], value: ValueId| {
+        nodes.iter().flat_map(|node| &node.inputs).any(|input| input.arg.values().contains(&value))
+    };
+    // Where a function bends is where a wrong one can hide.
+    let bends = |node: &&&Node| BENDING.iter().any(|part| node.op.contains(part));
+    let bending: Vec<&Node> = site.new.iter().filter(bends).copied().collect();
+    let mut sources = vec![literals(&bending), literals(&site.new)];
+    for &value in site.frontier.iter().filter(|value| !reads(&site.old, **value)) {
+        if let Some(tensor) = constants.get(value)? {
+            sources.push(tensor.to_f64().map_or_else(Vec::new, |content| spread_over(&content)));
+        }
+    }
+    // In turns, so that none pushes the numbers of another one out.
+    let longest = sources.iter().map(Vec::len).max().unwrap_or(0);
+    let mut numbers: Vec<f64> =
+        (0..longest).flat_map(|place| sources.iter().filter_map(move |numbers| numbers.get(place).copied())).collect();
+    numbers.extend(literals(&site.old));
+    Ok(Written::of(&numbers, task.claim == Claim::Exact))
+}
+
+/// The different numbers of a constant, its ends first; of many, some from all over it.
+pub(super) fn spread_over(content: &[f64]) -> Vec<f64> {
+    const MOST: usize = 32;
+    let mut sorted: Vec<f64> = content.iter().copied().filter(|number| number.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.dedup();
+    let step = sorted.len().div_ceil(MOST).max(1);
+    let ends = [sorted.first(), sorted.last()].into_iter().flatten().copied();
+    ends.chain(sorted.iter().copied().step_by(step)).collect()
 }
 
 enum Fed {

@@ -141,7 +141,7 @@ fn a_form_that_overflows_earlier_is_found() {
     let new = graph(&[(0, X.to_vec())], vec![times(2, 0, 1e36), times(3, 2, 1e-36)], &[3]);
     let result = judged(&old, &new, Claim::Tolerant { relative: 1e-4 });
     assert_eq!(result.report.status, GateStatus::Fail);
-    assert!(result.report.summary.contains("large magnitudes"), "{}", result.report.summary);
+    assert!(result.report.summary.contains("huge numbers"), "{}", result.report.summary);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn work_beyond_the_budget_is_left_out_and_said() {
     let tight = Budget { operations: 1.0, elements: 1 << 20, threads: 1 };
     let result = judge(&Task { budget: tight, ..task(&old, &new, Claim::Exact, &captured) });
     assert_eq!(result.report.status, GateStatus::Pass);
-    assert!(result.sites[0].limits[0].starts_with("3 of "), "{:?}", result.sites[0].limits);
+    assert!(result.sites[0].limits[0].starts_with("4 of "), "{:?}", result.sites[0].limits);
     let tiny = Budget { operations: 1e9, elements: 3, threads: 1 };
     let result = judge(&Task { budget: tiny, ..task(&old, &new, Claim::Exact, &captured) });
     assert_eq!(result.report.status, GateStatus::Inconclusive);
@@ -323,4 +323,27 @@ proptest! {
             prop_assert_eq!(judged.report.status, GateStatus::Fail);
         }
     }
+}
+
+/// `relu`, and `relu` of what a constant cuts off at 1000.
+fn cut_off_by_a_constant(claim: Claim, content: &Tensor, sizes: &[i64]) -> SiteEquivalence {
+    let inputs = [(0, sizes.to_vec()), (5, vec![1])];
+    let original = graph(&inputs, vec![one(9, "aten.relu.default", 0, sizes)], &[9]);
+    let cut = Line(4, "aten.minimum.default", vec![("self", value(0)), ("other", value(5))], sizes.to_vec());
+    let patched = graph(&inputs, vec![cut, one(9, "aten.relu.default", 4, sizes)], &[9]);
+    let constant = |id: ValueId| Ok((id == ValueId(5)).then(|| content.clone()));
+    judge(&Task { constant: &constant, ..task(&original, &patched, claim, &HashMap::new()) })
+}
+
+#[test]
+fn a_number_that_a_new_constant_hides_is_fed() {
+    for claim in [Claim::Exact, Claim::Tolerant { relative: 1e-4 }] {
+        let content = floats(ScalarType::Float32, &[1], |_| 53.000_06);
+        let result = cut_off_by_a_constant(claim, &content, &[4, 64]);
+        assert_eq!(result.report.status, GateStatus::Fail, "{}", result.report.summary);
+    }
+    // What hides among many is fed as far as ends and samples go.
+    let many = floats(ScalarType::Float32, &[300], |place| if place == 7 { 1000.0 } else { 1e30 });
+    let numbers = super::evaluate::spread_over(&many.to_f64().expect("real"));
+    assert!(numbers.contains(&1000.0) && numbers.contains(&f64::from(1e30_f32)), "{numbers:?}");
 }

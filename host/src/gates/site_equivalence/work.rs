@@ -14,9 +14,11 @@ use crate::graph::{Argument, Dim, Graph, Literal, Node, SymIntArgument, TensorMe
 use crate::interpreter::{Work, effort};
 use crate::tensor::Tensor;
 
-/// A site is evaluated at least three times, whatever the budget, unless one evaluation takes more element
+/// A site is evaluated at least four times, whatever the budget, unless one evaluation takes more element
 /// operations than this.
 const MOST_OPERATIONS: f64 = 3e10;
+/// How many times as much as the original form the repaired one may count when stimuli are paid for.
+const MOST_NEW: f64 = 3.0;
 
 /// Content of a value that never changes, if it is one.
 type Content = Result<Option<Arc<Tensor>>, String>;
@@ -189,18 +191,22 @@ pub(super) fn plan<'a>(
     }
     // A claim within a tolerance is evaluated in both arithmetics.
     let runs = if task.claim == Claim::Exact { 1.0 } else { 2.0 };
-    let cost = runs * (cost(task.original, &site.old) + cost(task.patched, &site.new)).max(1.0);
+    let (old, new) = (cost(task.original, &site.old), cost(task.patched, &site.new));
+    let cost = runs * (old + new).max(1.0);
     if cost > MOST_OPERATIONS {
         limits.push(format!("one evaluation takes about {cost:.1e} operations, and {MOST_OPERATIONS:.1e} are allowed"));
         stimuli.clear();
     }
+    // The repaired form counts for no more than a few times the original one: what a rule adds to it must not keep
+    // stimuli from being fed.
+    let counted = runs * (old + new.min(MOST_NEW * old)).max(1.0);
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a small count"
     )]
-    let affordable = (task.budget.operations / sites.max(1) as f64 / cost).floor().max(3.0) as usize;
+    let affordable = (task.budget.operations / sites.max(1) as f64 / counted).floor().max(4.0) as usize;
     if stimuli.len() > affordable {
         stimuli.truncate(affordable);
         limits.push(format!("{affordable} of {wanted} stimuli: one evaluation takes about {cost:.1e} operations"));

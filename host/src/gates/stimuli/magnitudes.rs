@@ -24,7 +24,7 @@ impl Written {
     /// differently.
     #[expect(clippy::cast_possible_truncation, reason = "stimuli are singles")]
     pub fn of(written: &[f64], exact: bool) -> Self {
-        const MOST: usize = 64;
+        const MOST: usize = 256;
         /// So many of them are put together.
         const PAIRED: usize = 8;
         let mut numbers: Vec<f64> = Vec::new();
@@ -155,8 +155,31 @@ fn ladder(dtype: ScalarType) -> Vec<f32> {
     (0..steps.len()).filter_map(|place| steps.get(place * stride % steps.len()).copied()).collect()
 }
 
+/// Makes every line an edge of its own out of bell-shaped numbers. Numbers stay small enough for their fourth power,
+/// as two right forms may overflow differently.
+pub(super) fn edges(values: &mut [f32], sizes: &[usize], half: bool, stream: &mut Stream) {
+    /// Of the lines without anything else.
+    const FACTORS: [f32; 10] = [1e-42, 1e5, 1e-36, 1e8, 1e-30, -0.0, 1e3, 1e-20, 1e6, 1e-12];
+    const KINDS: usize = FACTORS.len() + 4;
+    let longest = sizes.iter().copied().max().unwrap_or(0);
+    let along = lines(Stimulus::Along(0), sizes).filter(|_| longest >= KINDS);
+    for (place, value) in values.iter_mut().enumerate() {
+        let line = along.as_ref().map_or(place / 4, |line| line(place));
+        let some = stream.uniform() < 0.1;
+        *value = match line % KINDS {
+            0 if some => f32::INFINITY,
+            1 if some => f32::NEG_INFINITY,
+            2 if some => f32::NAN,
+            3 => f32::NEG_INFINITY,
+            0..=3 => *value,
+            // Singles of that size become zeros and infinities in halves, which are edges too.
+            kind => *value * FACTORS.get(kind - 4).copied().unwrap_or(1.0) * if half { 1e-2 } else { 1.0 },
+        };
+    }
+}
+
 /// Which line a place of a tensor belongs to; four places each where there is no such dimension.
-fn lines(stimulus: Stimulus, sizes: &[usize]) -> Option<Box<dyn Fn(usize) -> usize>> {
+pub(super) fn lines(stimulus: Stimulus, sizes: &[usize]) -> Option<Box<dyn Fn(usize) -> usize>> {
     let (rank, along) = match stimulus {
         Stimulus::Along(rank) => (rank, true),
         Stimulus::Across(rank) => (rank, false),
@@ -241,5 +264,21 @@ mod tests {
         assert!(of(Stimulus::Across(0), ScalarType::Int64).iter().all(|number| *number < 100.0), "a smaller one too");
         assert!(of(Stimulus::Along(1), ScalarType::Int32).contains(&-1000.0));
         assert!(of(Stimulus::Along(1), ScalarType::Int8).iter().all(|number| number.abs() <= 128.0));
+    }
+
+    #[test]
+    fn edges_are_in_lines_of_their_own() {
+        let tensor = Stimulus::Edges.tensor(ScalarType::Float32, &[3, 64, 5], 1, 0).expect("made");
+        let values: Vec<f32> = tensor.to_f64().expect("real").iter().map(|value| *value as f32).collect();
+        let line = |index: usize| -> Vec<f32> {
+            (0..3).flat_map(|i| (0..5).map(move |j| (i * 64 + index) * 5 + j)).map(|place| values[place]).collect()
+        };
+        let any = |wanted: fn(&f32) -> bool| (0..64).any(|index| line(index).iter().any(wanted));
+        assert!(any(|x| *x == f32::INFINITY) && any(|x| x.is_nan()) && any(|x| x.is_subnormal()));
+        assert!(any(|x| *x == 0.0 && x.is_sign_negative()) && any(|x| *x == 0.0 && x.is_sign_positive()));
+        assert!((0..64).any(|index| line(index).iter().all(|x| *x == f32::NEG_INFINITY)), "a masked line");
+        assert!((0..64).any(|index| line(index).iter().all(|x| x.is_finite() && x.abs() > 10.0)), "large numbers only");
+        let small = Stimulus::Edges.tensor(ScalarType::Float16, &[40, 20], 1, 0).expect("made");
+        assert!(small.to_f64().expect("real").iter().any(|x| x.is_nan()), "in few lines too");
     }
 }
