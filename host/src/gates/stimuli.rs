@@ -103,11 +103,6 @@ impl Stimulus {
         }
     }
 
-    /// True when the pattern holds, or leads to, numbers that are not finite.
-    pub fn is_not_finite(self) -> bool {
-        matches!(self, Self::Infinities | Self::Masked | Self::Nans | Self::Extreme | Self::Edges)
-    }
-
     /// A tensor of the pattern; `None` for element types that cannot be made up.
     pub fn tensor(self, dtype: ScalarType, sizes: &[usize], seed: u64, index: u64) -> Option<Tensor> {
         let stream_of = match self {

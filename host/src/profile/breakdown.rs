@@ -340,6 +340,15 @@ mod tests {
         measured.value
     }
 
+    fn here() -> TargetLabel {
+        TargetLabel {
+            kind: "local".to_owned(),
+            name: "this host".to_owned(),
+            architecture: "x86_64".to_owned(),
+            physical_arm: false,
+        }
+    }
+
     fn event(name: &str, instruction: i64, delegate: bool, ticks: u64) -> Event {
         Event { name: name.to_owned(), delegate, instruction: Some(instruction), start: 10, end: 10 + ticks }
     }
@@ -359,14 +368,8 @@ mod tests {
                 event("Method::execute", -1, false, 440 + softmax),
             ],
         };
-        let target = TargetLabel {
-            kind: "local".to_owned(),
-            name: "this host".to_owned(),
-            architecture: "x86_64".to_owned(),
-            physical_arm: false,
-        };
         let trace = Trace { runs: vec![run.clone(), run.clone(), run] };
-        Breakdown::of(&profile(&trace, 1000.0, &target).expect("profile"))
+        Breakdown::of(&profile(&trace, 1000.0, &here()).expect("profile"))
     }
 
     #[test]
@@ -407,13 +410,7 @@ mod tests {
     #[test]
     fn a_method_that_takes_no_time_has_no_bottleneck() {
         let run = RunTrace { name: "Execute".to_owned(), events: vec![event("Method::execute", -1, false, 0)] };
-        let target = TargetLabel {
-            kind: "local".to_owned(),
-            name: "this host".to_owned(),
-            architecture: "x86_64".to_owned(),
-            physical_arm: false,
-        };
-        let found = Breakdown::of(&profile(&Trace { runs: vec![run] }, 1.0, &target).expect("profile"));
+        let found = Breakdown::of(&profile(&Trace { runs: vec![run] }, 1.0, &here()).expect("profile"));
         assert!(found.rows.is_empty() && found.categories.is_empty() && found.bottlenecks.is_empty());
         assert_eq!(number(&found.method), 0.0);
     }
