@@ -65,6 +65,12 @@ fn a_new_rule_builds_passes_its_cases_and_tells_what_it_is() {
     changed[place] = b'L';
     fs_err::create_dir(sandbox.work().join("changed")).expect("folder");
     fs_err::write(sandbox.work().join("changed/rule.wasm"), changed).expect("write");
+    let ran = author(&sandbox, ["rules", "test", component]);
+    assert!(ran.stderr.contains("is a file, and the folder of a rule is asked for"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: Give the folder of its source"), "{}", ran.stderr);
+    std::os::unix::fs::symlink("elsewhere", sandbox.work().join("link")).expect("link");
+    let ran = author(&sandbox, ["rules", "new", "times-one", "--out", "link"]);
+    assert!(ran.stderr.contains("hint: Choose another name, or another folder with `--out`"), "{}", ran.stderr);
     let ran = author(&sandbox, ["rules", "why-not", "changed/rule.wasm", "net.py"]);
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr.contains("its manifest section says something else than the rule itself"), "{}", ran.stderr);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dd_tests::{binary, python, test_rule_bytes, workspace};
+use dd_tests::{binary, craft, python, test_rule_bytes, workspace};
 use delegate_doctor::gates::{Gate, GateStatus};
 use delegate_doctor::report::model::{FindingCode, Report, Status, TrialOutcome};
 
@@ -119,6 +119,21 @@ fn a_repair_that_is_exact_but_slower_is_rejected_by_the_benchmark() {
     assert_eq!((trial.outcome, trial.gate), (TrialOutcome::Rejected, Some(Gate::Benchmark)), "{}", trial.reason);
     assert_eq!((run.report.verdict.status, run.code), (Status::RepairRejected, Some(1)));
     assert!(!run.path("optimized.pte").exists());
+}
+
+/// Right for the batch that the model was exported with, and for no other one of the range that it declares.
+#[test]
+fn a_repair_that_is_right_for_one_size_only_is_refused() {
+    let rules = tempfile::tempdir().expect("temporary folder");
+    let crafted = craft(&test_rule_bytes("test-crafted"), "wrong-for-other-sizes").expect("crafted");
+    fs_err::write(rules.path().join("test-crafted.wasm"), crafted).expect("write");
+    let folder = rules.path().display().to_string();
+    let run =
+        optimize(&model("batch_of_any_size"), &["--rules", &folder, "--only", "test-crafted", "--min-share", "0"]);
+    let trial = run.report.trials.first().unwrap_or_else(|| panic!("{}", run.stderr));
+    assert_eq!(run.gate(0, Gate::SiteEquivalence), GateStatus::Pass, "{}", trial.reason);
+    assert_eq!((trial.outcome, trial.gate), (TrialOutcome::Rejected, Some(Gate::HostCorrectness)), "{}", trial.reason);
+    assert!(trial.reason.contains("wrong at another size (2×3×32×32 →"), "{}", trial.reason);
 }
 
 /// One rule undoes what another one does. Each looks right to every gate but the last, and the loop could go on

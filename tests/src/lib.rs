@@ -10,7 +10,7 @@ pub mod synthetic;
 pub use binary::{binary, profile, workspace};
 pub use python::{PYTHON, python};
 pub use rules::{
-    bundled_component, bundled_rule, host_site, host_verdict, rule_sandbox, sdk_site, sdk_verdict, test_rule,
+    bundled_component, bundled_rule, craft, host_site, host_verdict, rule_sandbox, sdk_site, sdk_verdict, test_rule,
     test_rule_bytes,
 };
 pub use sandbox::{Ran, Sandbox, make_executable};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use delegate_doctor::registry;
+use delegate_doctor::sandbox::component::MANIFEST_SECTION;
 use delegate_doctor::sandbox::{Helper, Limits, Options, Rule, Sandbox, contract};
 
 use crate::binary;
@@ -106,4 +107,36 @@ pub fn sdk_site(site: &contract::Site) -> rule_sdk::contract::Site {
 pub fn host_verdict(verdict: &rule_sdk::Verdict) -> contract::Verdict {
     let json = serde_json::to_value(verdict).expect("a verdict is plain data");
     serde_json::from_value(json).expect("both sides have the same contract")
+}
+
+/// The component of `test-crafted` with the name of an attack written into it.
+///
+/// # Errors
+/// When the component has no place for it.
+pub fn craft(component: &[u8], attack: &str) -> Result<Vec<u8>, String> {
+    const PLACE: &[u8] = b"attack=none.....................";
+    let wanted = format!("attack={attack}");
+    if wanted.len() > PLACE.len() {
+        return Err(format!("`{attack}` is too long a name"));
+    }
+    let mut places = component.windows(PLACE.len()).enumerate().filter(|(_, window)| *window == PLACE);
+    let (Some((at, _)), None) = (places.next(), places.next()) else {
+        return Err("the component has no single place for the name of an attack".to_owned());
+    };
+    let mut bytes = component.to_vec();
+    let section = MANIFEST_SECTION.as_bytes();
+    // The section repeats what the rule said before it was told; one case keeps it.
+    if attack != "says-otherwise"
+        && let Some(place) = bytes.windows(section.len()).position(|window| window == section)
+        && let Some(first) = bytes.get_mut(place)
+    {
+        *first = b'-';
+    }
+    if let Some(place) = bytes.get_mut(at..at + PLACE.len()) {
+        place.fill(b'.');
+        for (to, from) in place.iter_mut().zip(wanted.bytes()) {
+            *to = from;
+        }
+    }
+    Ok(bytes)
 }

@@ -133,7 +133,7 @@ impl Bench {
     fn graph(&self, name: String, read: &dyn Fn() -> Result<Program>) -> Result<GraphRow> {
         let program = read()?;
         let nodes = program.graph().nodes().len();
-        let repetitions = if nodes > 20_000 { 3 } else { 9 };
+        let repetitions = if nodes > 20_000 { 3 } else { 31 };
         let fresh = |known: bool| -> Result<(Program, Vec<Rule>)> {
             if !known {
                 self.forget_verdicts()?;
@@ -163,7 +163,7 @@ impl Bench {
                 twins.push((twin, dd_tests::sdk_site(site)));
             }
         }
-        for _ in 0..9 {
+        for _ in 0..15 {
             let all = |ask: &dyn Fn(&Rule, &[&Site]) -> usize| {
                 let lists: Vec<(&Rule, Vec<&Site>)> =
                     asked.iter().map(|(rule, sites)| (rule, sites.iter().collect())).collect();

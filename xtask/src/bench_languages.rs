@@ -1,5 +1,5 @@
 //! `cargo xtask bench languages`: what the rules under `rules/examples/` weigh and take, written into their
-//! READMEs. For figures worth keeping: `cargo run --release -p xtask -- bench languages` on a calm machine.
+//! READMEs. For figures worth keeping, on a calm machine.
 
 use std::path::Path;
 use std::time::Instant;

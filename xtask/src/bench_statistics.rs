@@ -16,7 +16,7 @@ use delegate_doctor::files::write_atomic;
 use delegate_doctor::gates::benchmark::BenchmarkPlan;
 use delegate_doctor::gates::benchmark::simulation::Noise;
 
-use crate::workspace::{Result, cargo, root, run};
+use crate::workspace::{Result, root};
 use experiments::{Coverage, Setting, Tally};
 use rivals::Rival;
 
@@ -58,10 +58,6 @@ struct Fixed {
 
 /// Runs every experiment and writes the page with its plots.
 pub(crate) fn bench() -> Result {
-    if cfg!(debug_assertions) {
-        // Without optimisation this takes an hour.
-        return run(cargo().args(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "statistics"]));
-    }
     let begin = Instant::now();
     let devices = Noise::ALL.into_iter().map(device).collect::<Result<Vec<_>>>()?;
     let folder = root().join("docs");

@@ -115,6 +115,16 @@ enum Bench {
     },
 }
 
+impl Chore {
+    /// True for what measures code of this very program: only its release build can.
+    fn measures_itself(&self) -> bool {
+        matches!(
+            self,
+            Self::Bench(Bench::Engine { .. } | Bench::Languages | Bench::Statistics | Bench::Registry { .. })
+        )
+    }
+}
+
 fn main() -> ExitCode {
     // The sandbox starts this program again to compile a rule under limits.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == compile::SUBCOMMAND) {
@@ -123,7 +133,17 @@ fn main() -> ExitCode {
     if let Some(code) = fuzz::as_compiler() {
         return code;
     }
-    let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().chore {
+    let chore = Arguments::parse().chore;
+    if cfg!(debug_assertions) && chore.measures_itself() {
+        // Figures of a build without optimisation say nothing, and the simulations take an hour.
+        let again = workspace::run(
+            workspace::cargo()
+                .args(["run", "--locked", "--release", "--quiet", "--package", "xtask", "--"])
+                .args(std::env::args_os().skip(1)),
+        );
+        return again.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let outcome: Result<(), Box<dyn std::error::Error>> = match chore {
         Chore::Rules { check, test_rules } => rules::command(check, test_rules),
         Chore::Registry => rules::command(false, false),
         Chore::Test => test::test().map_err(Into::into),

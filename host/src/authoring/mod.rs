@@ -47,6 +47,12 @@ pub enum Error {
         /// folder
         folder: PathBuf,
     },
+    /// a file stands where a rule's folder is asked for
+    #[error("`{path}` is a file, and the folder of a rule is asked for")]
+    NoFolder {
+        /// the file
+        path: PathBuf,
+    },
     /// the project file cannot be understood
     #[error("Failed to understand `{path}`")]
     ProjectFile {
@@ -156,6 +162,10 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoProject { .. } => "Make one with `delegate-doctor rules new NAME`, or give its folder".to_owned(),
+            Self::NoFolder { .. } => {
+                "Give the folder of its source; `delegate-doctor rules inspect` and `rules validate` take a component"
+                    .to_owned()
+            }
             Self::ProjectFile { .. } | Self::Project { .. } => {
                 "`delegate-doctor rules new NAME` writes a project file to compare with".to_owned()
             }

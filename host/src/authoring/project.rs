@@ -129,6 +129,9 @@ impl Project {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::NoProject { folder: folder.to_path_buf() });
             }
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                return Err(Error::NoFolder { path: folder.to_path_buf() });
+            }
             Err(error) => return Err(error.into()),
         };
         let parsed = toml::from_str(&text);

@@ -70,7 +70,10 @@ pub fn create(new: &New) -> Result<Vec<PathBuf>, Error> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    if new.folder.exists() && !(new.folder.is_dir() && fs::read_dir(&new.folder)?.next().is_none()) {
+    // A link is something already: a folder cannot be put in its place.
+    if new.folder.is_symlink()
+        || new.folder.exists() && !(new.folder.is_dir() && fs::read_dir(&new.folder)?.next().is_none())
+    {
         return Err(Error::Exists(new.folder.clone()));
     }
     fs::create_dir_all(parent)?;

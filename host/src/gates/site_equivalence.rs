@@ -14,6 +14,7 @@
 //! bounded by a budget; when it does not reach for every stimulus, the most telling ones are kept and
 //! the report says so.
 
+mod aim;
 mod evaluate;
 mod work;
 

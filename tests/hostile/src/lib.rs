@@ -20,7 +20,6 @@ mod rewrites;
 use std::time::Duration;
 
 use delegate_doctor::sandbox::Class;
-use delegate_doctor::sandbox::component::MANIFEST_SECTION;
 
 pub use page::page;
 
@@ -144,36 +143,4 @@ fn load(name: &'static str, does: &'static str, make: fn() -> Vec<u8>, class: Cl
 /// A case that fails when it is asked.
 fn ask(name: &'static str, does: &'static str, make: fn() -> Vec<u8>, class: Class, says: &'static str) -> Case {
     bytes_case(name, does, make, Trial::Ask, End::Failed(class), says)
-}
-
-/// The component of `test-crafted` with the name of an attack written into it.
-///
-/// # Errors
-/// When the component has no place for it.
-pub fn craft(component: &[u8], attack: &str) -> Result<Vec<u8>, String> {
-    const PLACE: &[u8] = b"attack=none.....................";
-    let wanted = format!("attack={attack}");
-    if wanted.len() > PLACE.len() {
-        return Err(format!("`{attack}` is too long a name"));
-    }
-    let mut places = component.windows(PLACE.len()).enumerate().filter(|(_, window)| *window == PLACE);
-    let (Some((at, _)), None) = (places.next(), places.next()) else {
-        return Err("the component has no single place for the name of an attack".to_owned());
-    };
-    let mut bytes = component.to_vec();
-    let section = MANIFEST_SECTION.as_bytes();
-    // The section repeats what the rule said before it was told; one case keeps it.
-    if attack != "says-otherwise"
-        && let Some(place) = bytes.windows(section.len()).position(|window| window == section)
-        && let Some(first) = bytes.get_mut(place)
-    {
-        *first = b'-';
-    }
-    if let Some(place) = bytes.get_mut(at..at + PLACE.len()) {
-        place.fill(b'.');
-        for (to, from) in place.iter_mut().zip(wanted.bytes()) {
-            *to = from;
-        }
-    }
-    Ok(bytes)
 }

@@ -26,7 +26,9 @@ does not hold.
 
 Three things the sandbox does not promise. It cannot tell whether a rewrite of the right form computes the \
 right numbers: that is for the gates, which evaluate the old and the new form on many inputs, and no number \
-of inputs is all of them. A rule can be useless or slow within its limits. And the limits are enforced by \
+of inputs is all of them: what the table says of wrong numbers holds for places of its size, and a place so \
+large that only the most telling stimuli can be evaluated in time says how many those were, in the report and in \
+the evidence. A rule can be useless or slow within its limits. And the limits are enforced by \
 wasmtime and the operating system: a hole in one of them is a hole in the sandbox.
 
 ";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Context, Format, Named, RuleArgument};
 use crate::authoring::{self, Evidence, Outcome, Validation};
 use crate::cli::targets::TargetArguments;
+use crate::gates::Gate;
 use crate::output::{Exit, Failure, style, styled};
 use crate::report::figures::{Figure, counted};
 use crate::report::model::TrialOutcome;
@@ -91,6 +92,10 @@ fn text(evidence: &Evidence) -> String {
             let mark = if trial.outcome == TrialOutcome::Accepted { "✓" } else { "✗" };
             let sites = counted(trial.sites.len() as u64, "site");
             let _ = writeln!(text, "  {mark} {sites}, round {}: {}", trial.round, trial.reason);
+            // What gate 1 rests on: it can leave out stimuli that a large place cannot be fed with in time.
+            for gate in trial.gates.iter().filter(|gate| gate.gate == Gate::SiteEquivalence) {
+                let _ = writeln!(text, "    site equivalence: {}", gate.summary);
+            }
             if let Some(benchmark) = &trial.benchmark {
                 let ratio = Figure::of(&benchmark.ratio);
                 let _ = writeln!(text, "    old time over new time {}  {}", ratio.with_interval(), ratio.label);

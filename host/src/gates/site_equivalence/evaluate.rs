@@ -1,7 +1,7 @@
 //! One evaluation of a site: both sides on one stimulus, compared as the claim asks.
 
-use super::Task;
 use super::work::{Constants, hint, meta, sizes};
+use super::{Task, aim};
 use crate::gates::inputs::epsilon;
 use crate::gates::sites::{self, Site};
 use crate::gates::stimuli::{self, Stimulus, Written};
@@ -142,24 +142,6 @@ fn feed(
     Ok(fed)
 }
 
-/// Parts of the names of operators whose result depends on which side of a number a value lies.
-const BENDING: [&str; 14] = [
-    "clamp",
-    "minimum",
-    "maximum",
-    "hardtanh",
-    "threshold",
-    "where",
-    "floor",
-    "round",
-    "remainder",
-    "fmod",
-    ".gt",
-    ".lt",
-    ".ge",
-    ".le",
-];
-
 /// Arguments that name a place or a dimension: no value is ever compared with them.
 const PLACES: [&str; 8] = ["dim", "dim0", "dim1", "start", "end", "step", "length", "index"];
 
@@ -179,9 +161,14 @@ fn written(task: &Task<'_>, site: &Site<'_>, constants: &Constants<'_>) -> Resul
         nodes.iter().flat_map(|node| &node.inputs).any(|input| input.arg.values().contains(&value))
     };
     // Where a function bends is where a wrong one can hide.
-    let bends = |node: &&&Node| BENDING.iter().any(|part| node.op.contains(part));
-    let bending: Vec<&Node> = site.new.iter().filter(bends).copied().collect();
-    let mut sources = vec![literals(&bending), literals(&site.new)];
+    let bending = aim::bending(&site.new);
+    let aimed = if bending.is_empty() {
+        Vec::new()
+    } else {
+        let usual = if task.captured.is_empty() { Stimulus::Random(1) } else { Stimulus::Captured(0) };
+        aim::inputs_at_bends(task, site, &feed(task, site, usual, constants)?)
+    };
+    let mut sources = vec![aimed, literals(&bending), literals(&site.new)];
     for &value in site.frontier.iter().filter(|value| !reads(&site.old, **value)) {
         if let Some(tensor) = constants.get(value)? {
             sources.push(tensor.to_f64().map_or_else(Vec::new, |content| spread_over(&content)));
@@ -206,14 +193,15 @@ pub(super) fn spread_over(content: &[f64]) -> Vec<f64> {
     ends.chain(sorted.iter().copied().step_by(step)).collect()
 }
 
-enum Fed {
+/// What one value is fed with.
+pub(super) enum Fed {
     Int(i64),
     Tensor(Tensor),
 }
 
 /// Values of one side after its evaluation.
-struct Side {
-    values: Environment,
+pub(super) struct Side {
+    pub(super) values: Environment,
     delegated: Vec<String>,
     mutated: Vec<ValueId>,
 }
@@ -235,7 +223,7 @@ impl Side {
 }
 
 /// Why one side gave nothing.
-enum Unevaluated {
+pub(super) enum Unevaluated {
     /// the interpreter cannot do it
     Limit(String),
     /// the operations do not take what they were given
@@ -260,7 +248,8 @@ impl From<interpreter::Error> for Unevaluated {
     }
 }
 
-fn evaluated(
+/// One side of a site, evaluated.
+pub(super) fn evaluated(
     task: &Task<'_>,
     nodes: &[&Node],
     fed: &[(ValueId, Fed)],

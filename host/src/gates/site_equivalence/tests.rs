@@ -347,3 +347,41 @@ fn a_number_that_a_new_constant_hides_is_fed() {
     let numbers = super::evaluate::spread_over(&many.to_f64().expect("real"));
     assert!(numbers.contains(&1000.0) && numbers.contains(&f64::from(1e30_f32)), "{numbers:?}");
 }
+
+#[test]
+fn a_dip_behind_factors_and_an_offset_is_found() {
+    let float = |number: f64| Argument::Literal(Literal::Float(number));
+    let sizes: &[i64] = &[1, 21, 24, 32];
+    let two = |id: u32, op: &'static str, a: u32, b: Argument| {
+        Line(id, op, vec![("self", value(a)), ("other", b)], sizes.to_vec())
+    };
+    let clamp = |id: u32, of: u32, ends: [f64; 2]| {
+        let inputs = vec![("self", value(of)), ("min", float(ends[0])), ("max", float(ends[1]))];
+        Line(id, "aten.clamp.default", inputs, sizes.to_vec())
+    };
+    let width = 1.0 / 16384.0;
+    let dip = |factor: f64, offset: f64| {
+        let at = |number: f64| number * factor * 4096.0 + offset;
+        let [a, b, c] = [at(53.0), at(53.0 + width), at(53.0 + 2.0 * width)];
+        let lines = vec![
+            two(10, "aten.mul.Scalar", 0, float(16.0)),
+            two(11, "aten.mul.Scalar", 10, float(256.0)),
+            two(12, "aten.mul.Scalar", 11, float(factor)),
+            two(13, "aten.add.Scalar", 12, float(offset)),
+            clamp(14, 13, if a < b { [a, b] } else { [b, a] }),
+            clamp(15, 13, if b < c { [b, c] } else { [c, b] }),
+            two(16, "aten.sub.Tensor", 14, value(15)),
+            two(17, "aten.mul.Scalar", 16, float(10.0)),
+            two(18, "aten.add.Tensor", 0, value(17)),
+            softmax(19, 18, 1, sizes),
+            one(9, "aten.relu.default", 19, sizes),
+        ];
+        graph(&[(0, sizes.to_vec())], lines, &[9])
+    };
+    let original =
+        graph(&[(0, sizes.to_vec())], vec![softmax(8, 0, 1, sizes), one(9, "aten.relu.default", 8, sizes)], &[9]);
+    for (factor, offset) in [(1.0, 0.0), (-4.0, 0.0), (4.0, 3.0)] {
+        let result = judged(&original, &dip(factor, offset), Claim::Tolerant { relative: 1e-4 });
+        assert_eq!(result.report.status, GateStatus::Fail, "{factor} {offset}: {}", result.report.summary);
+    }
+}

@@ -57,6 +57,72 @@ struct EvidenceTarget {
 #[derive(Deserialize)]
 struct EvidenceTrial {
     outcome: String,
+    #[serde(default)]
+    gate: Option<String>,
+    #[serde(default)]
+    gates: Vec<EvidenceGate>,
+    #[serde(default)]
+    benchmark: Option<EvidenceBenchmark>,
+}
+
+#[derive(Deserialize)]
+struct EvidenceGate {
+    gate: String,
+    status: String,
+}
+
+#[derive(Deserialize)]
+struct EvidenceBenchmark {
+    ratio: EvidenceRatio,
+    #[serde(default)]
+    blocks: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct EvidenceRatio {
+    value: f64,
+}
+
+/// Gates that an accepted repair has passed, by the names that evidence gives them.
+pub(super) const GATES: [&str; 6] =
+    ["structure", "site-equivalence", "host-correctness", "device-correctness", "backend-fidelity", "benchmark"];
+
+impl EvidenceModel {
+    /// What in it contradicts evidence that proves a rule.
+    fn contradiction(&self) -> Option<String> {
+        self.trials.iter().find_map(EvidenceTrial::contradiction)
+    }
+}
+
+impl EvidenceTrial {
+    fn contradiction(&self) -> Option<String> {
+        match self.outcome.as_str() {
+            "ACCEPTED" => {
+                let passed = |gate: &&str| self.gates.iter().any(|one| one.gate == **gate && one.status == "PASS");
+                if let Some(gate) = GATES.iter().find(|gate| !passed(gate)) {
+                    return Some(format!("an accepted trial has not passed the gate `{gate}`"));
+                }
+                if let Some(gate) = self.gates.iter().find(|gate| gate.status == "FAIL") {
+                    return Some(format!("an accepted trial failed the gate `{}`", printable(&gate.gate, MOST_LINE)));
+                }
+                match &self.benchmark {
+                    None => Some("an accepted trial has no benchmark".to_owned()),
+                    Some(benchmark) if benchmark.blocks.is_empty() => {
+                        Some("the benchmark of an accepted trial has no samples".to_owned())
+                    }
+                    Some(benchmark) if benchmark.ratio.value <= 1.0 => {
+                        Some(format!("an accepted trial is {}x as fast as before", benchmark.ratio.value))
+                    }
+                    Some(_) => None,
+                }
+            }
+            "REJECTED" | "REFUSED" if self.gate.as_deref() != Some("benchmark") => {
+                let gate = self.gate.as_deref().unwrap_or("the host");
+                Some(format!("a trial was refused by {}", printable(gate, MOST_LINE)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Reads an evidence file that a rule needs.
@@ -91,6 +157,10 @@ pub(super) fn proof(evidence: &[u8], own: &OwnManifest, component: &[u8]) -> Res
     }
     if let Some(model) = read.models.iter().find(|model| model.error.is_some()) {
         return Err(not_proven(format!("there is no answer for `{}`", printable(&model.name, MOST_LINE))));
+    }
+    let contradicted = read.models.iter().find_map(|model| Some((&model.name, model.contradiction()?)));
+    if let Some((name, why)) = contradicted {
+        return Err(not_proven(format!("it says {PROVEN}, but on `{}` {why}", printable(name, MOST_LINE))));
     }
     let accepted = |model: &&EvidenceModel| model.trials.iter().any(|trial| trial.outcome == "ACCEPTED");
     let (mut models, mut devices) = (Vec::new(), Vec::new());

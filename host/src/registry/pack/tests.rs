@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::evidence::EVIDENCE_SCHEMA;
+use super::evidence::{EVIDENCE_SCHEMA, GATES};
 use super::*;
 use crate::hint::Hint as _;
 
@@ -24,7 +24,11 @@ pub(in super::super) fn evidence(component: &[u8]) -> serde_json::Value {
         "models": [{
             "name": "pspnet",
             "setting": { "target": { "kind": "local", "architecture": "x86_64" }, "cpu": "AMD EPYC" },
-            "trials": [{ "outcome": "ACCEPTED" }],
+            "trials": [{
+                "outcome": "ACCEPTED",
+                "gates": GATES.map(|gate| json!({ "gate": gate, "status": "PASS" })),
+                "benchmark": { "ratio": { "value": 1.3 }, "blocks": [{}] },
+            }],
             "error": null,
         }],
     })
@@ -97,8 +101,44 @@ fn evidence_that_does_not_prove_these_bytes_is_refused() {
     for (pointer, value, expected) in [
         (
             "/models/0/trials",
-            json!([{ "outcome": "REJECTED" }]),
+            json!([{ "outcome": "REJECTED", "gate": "benchmark" }]),
             "The evidence does not prove dd-001 1.0.0: no model accepted it",
+        ),
+        (
+            "/models/0/trials",
+            json!([{ "outcome": "REJECTED", "gate": "host-correctness" }]),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` a trial was refused by \
+             host-correctness",
+        ),
+        (
+            "/models/0/trials/0/gates/2/status",
+            json!("FAIL"),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` an accepted trial has not \
+             passed the gate `host-correctness`",
+        ),
+        (
+            "/models/0/trials/0/gates",
+            json!([]),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` an accepted trial has not \
+             passed the gate `structure`",
+        ),
+        (
+            "/models/0/trials/0/benchmark",
+            json!(null),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` an accepted trial has no \
+             benchmark",
+        ),
+        (
+            "/models/0/trials/0/benchmark/blocks",
+            json!([]),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` the benchmark of an accepted \
+             trial has no samples",
+        ),
+        (
+            "/models/0/trials/0/benchmark/ratio/value",
+            json!(0.9),
+            "The evidence does not prove dd-001 1.0.0: it says PROVEN, but on `pspnet` an accepted trial is 0.9x as \
+             fast as before",
         ),
         ("/models", json!([]), "The evidence does not prove dd-001 1.0.0: no model accepted it"),
         ("/models/0/error", json!("no"), "The evidence does not prove dd-001 1.0.0: there is no answer for `pspnet`"),

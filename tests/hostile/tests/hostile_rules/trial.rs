@@ -52,7 +52,7 @@ impl Bench {
     pub(crate) fn bytes(&self, case: &Case) -> Vec<u8> {
         match case.source {
             Source::Bytes(make) => make(),
-            Source::Crafted => hostile_rules::craft(&self.crafted, case.name).unwrap_or_else(|error| panic!("{error}")),
+            Source::Crafted => dd_tests::craft(&self.crafted, case.name).unwrap_or_else(|error| panic!("{error}")),
         }
     }
 

@@ -10,7 +10,7 @@ pub fn is_on_relu(attack: &str) -> bool {
 
 /// Attacks that claim equality up to rounding.
 pub fn is_tolerant(attack: &str) -> bool {
-    attack.starts_with("roughly-")
+    attack.starts_with("roughly-") || attack == "wrong-for-other-sizes"
 }
 
 fn number(x: f64) -> Operand {
@@ -19,6 +19,18 @@ fn number(x: f64) -> Operand {
 
 fn int(n: i64) -> Operand {
     Operand::Literal(Literal::Int(n))
+}
+
+/// What is nothing but for values within 1 / 8192 of `53 * factor`.
+fn dip(patch: &mut Patch<'_>, value: ValueRef, factor: f64) -> ValueRef {
+    let at = |step: f64| (53.0 + step / 16384.0) * factor;
+    let mut clamp = |from: f64, to: f64| {
+        patch.node("aten.clamp.default").arg("self", value).arg("min", number(from)).arg("max", number(to)).add()
+    };
+    let (rising, falling) = (clamp(at(0.0), at(1.0)), clamp(at(1.0), at(2.0)));
+    let change = patch.node("aten.sub.Tensor").arg("self", rising).arg("other", falling).add();
+    let change = patch.node("aten.add.Scalar").arg("self", change).arg("other", number(at(1.0) - at(0.0))).add();
+    patch.node("aten.mul.Scalar").arg("self", change).arg("other", number(1e5 / factor)).add()
 }
 
 /// The answer of an attack; `None` when it is not one on numbers.
@@ -30,7 +42,8 @@ fn examine(attack: &str, site: &Site<'_>) -> Result<Option<rule_sdk::Rewrite>, r
     let anchor = site.anchor();
     let output = anchor.output(0)?;
     let source = anchor.tensor("self")?;
-    let sizes = output.meta()?.fixed_sizes()?;
+    // Only some attacks need sizes that do not change.
+    let sizes = output.meta()?.fixed_sizes().unwrap_or_default();
     let mut patch = Patch::new(site);
     let input = patch.tap(source);
     let unary = |patch: &mut Patch<'_>, op: &str, value: ValueRef| patch.node(op).arg("self", value).add();
@@ -98,6 +111,47 @@ fn examine(attack: &str, site: &Site<'_>) -> Result<Option<rule_sdk::Rewrite>, r
             let wrong = node.arg("other", relu).add();
             let node = patch.node("aten.where.self").arg("condition", over).arg("self", wrong);
             node.arg("other", relu).add()
+        }
+        "wrong-beyond-a-fold" => {
+            let relu = unary(&mut patch, "aten.relu.default", input);
+            let bound = patch.node("aten.full.default").arg("size", [1_i64].as_slice()).arg("fill_value", number(53.0));
+            let bound = bound.add();
+            let bound = patch.fold(bound);
+            patch.node("aten.minimum.default").arg("self", relu).arg("other", bound).add()
+        }
+        // One for a batch of two: what a softmax over the batch sums up to, over half its size.
+        "wrong-for-other-sizes" => {
+            let relu = unary(&mut patch, "aten.relu.default", input);
+            let ones = patch.node("aten.full_like.default").arg("self", input).arg("fill_value", number(1.0)).add();
+            let shares = patch.node("aten.softmax.int").arg("self", ones).arg("dim", int(0)).add();
+            let node = patch.node("aten.mean.dim").arg("self", shares).arg("dim", [0_i64].as_slice());
+            let mean = node.arg("keepdim", true).add();
+            let one = patch.node("aten.mul.Scalar").arg("self", mean).arg("other", number(2.0)).add();
+            patch.node("aten.mul.Tensor").arg("self", relu).arg("other", one).add()
+        }
+        "wrong-for-denormals" => {
+            let relu = unary(&mut patch, "aten.relu.default", input);
+            let small = patch.node("aten.mul.Scalar").arg("self", relu).arg("other", number(0.5_f64.powi(20))).add();
+            patch.node("aten.mul.Scalar").arg("self", small).arg("other", number(2.0_f64.powi(20))).add()
+        }
+        "roughly-behind-decoys" => {
+            // Slices of everything, each with a number of its own, before the one that matters.
+            let mut relu = unary(&mut patch, "aten.relu.default", input);
+            for decoy in 0..40 {
+                let node = patch.node("aten.slice.Tensor").arg("self", relu).arg("dim", int(1));
+                relu = node.arg("start", int(-100_000 - decoy)).arg("end", int(65_536 + decoy)).add();
+            }
+            let wrong = dip(&mut patch, relu, 1.0);
+            patch.node("aten.add.Tensor").arg("self", relu).arg("other", wrong).add()
+        }
+        "roughly-behind-factors" => {
+            let relu = unary(&mut patch, "aten.relu.default", input);
+            let mut large = relu;
+            for factor in [4.0, 16.0, 256.0] {
+                large = patch.node("aten.mul.Scalar").arg("self", large).arg("other", number(factor)).add();
+            }
+            let wrong = dip(&mut patch, large, 16384.0);
+            patch.node("aten.add.Tensor").arg("self", relu).arg("other", wrong).add()
         }
         _ => return Ok(None),
     };
