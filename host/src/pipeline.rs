@@ -102,8 +102,13 @@ pub fn profile(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<P
         let measured = measure(&bench, &stored, &inputs)?;
         let folder = bench.folder.path().to_path_buf();
         let trace = profile::etdump::read(&measured.trace)?;
-        let document =
-            assemble::profile_document(&model.given, &measured.lowered, &measured.profile, &measured.untraced);
+        let document = assemble::profile_document(
+            &model.given,
+            stored.program.graph(),
+            &measured.lowered,
+            &measured.profile,
+            &measured.untraced,
+        );
         let document = ProfileDocument { threads: Some(bench.threads), ..document };
         Ok(Profiled { document, trace, ns_per_tick: measured.ns_per_tick, folder })
     })

@@ -325,6 +325,17 @@ impl Node {
     pub fn stack_trace(&self) -> Option<&str> {
         self.metadata.get("stack_trace").and_then(serde_json::Value::as_str)
     }
+
+    /// Path of the innermost module that the node was made in, as the exporter recorded it: `decoder.blocks.0`;
+    /// empty for the model's own code and where nothing was recorded. The record is a list of `key,path,type`
+    /// separated by semicolons, outermost first.
+    pub fn module_path(&self) -> &str {
+        let stack = self.metadata.get("nn_module_stack").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let innermost = stack.rsplit(';').next().unwrap_or_default();
+        let path = innermost.split(',').nth(1).unwrap_or_default();
+        // A module that is called again has its count behind an at sign.
+        path.rsplit_once('@').map_or(path, |(path, _)| path)
+    }
 }
 
 impl Node {

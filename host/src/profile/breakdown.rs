@@ -166,10 +166,11 @@ impl Breakdown {
         let categories = Category::ALL.map(Some).into_iter().chain([None]).filter_map(|category| {
             let count = kernels.iter().filter(|kernel| kernel.category == category).count() as u64;
             (count > 0).then(|| {
-                let time = sum(&|kernel| kernel.category == category);
+                let in_it = || kernels.iter().filter(|kernel| kernel.category == category).map(|kernel| kernel.time);
+                let time: f64 = in_it().map(|time| time.median).sum();
                 CategoryTotal {
                     category,
-                    time: label.time(time),
+                    time: label.total(time, in_it().map(|time| time.interval)),
                     share: label.plain_share(time / method),
                     outside: label.time(sum(&|kernel| kernel.category == category && !kernel.delegated)),
                     kernels: count,
@@ -245,6 +246,17 @@ impl Label<'_> {
         self.measured(ns / 1e6, "ms", None)
     }
 
+    /// A sum of times that vary: its interval goes from the sum of their lower ends to that of the upper ones, which
+    /// is wider than need be.
+    fn total(&self, ns: f64, intervals: impl Iterator<Item = Interval>) -> Evidence {
+        let add = |a: Interval, b: Interval| Interval {
+            low: a.low + b.low,
+            high: a.high + b.high,
+            confidence: a.confidence.min(b.confidence),
+        };
+        self.measured(ns / 1e6, "ms", intervals.reduce(add).map(|sum| scaled(sum, 1e6)))
+    }
+
     fn plain_share(&self, share: f64) -> Evidence {
         self.measured(if share.is_finite() { share } else { 0.0 }, "share", None)
     }
@@ -275,10 +287,13 @@ impl Label<'_> {
             name: &'a str,
             delegated: bool,
             category: Option<Category>,
-            kernels: u64,
-            time: f64,
-            low: f64,
-            high: f64,
+            times: Vec<Figure>,
+        }
+
+        impl Family<'_> {
+            fn sum(&self, of: impl Fn(&Figure) -> f64) -> f64 {
+                self.times.iter().map(of).sum()
+            }
         }
         let mut families: Vec<Family<'_>> = Vec::new();
         let mut known: std::collections::HashMap<(&str, bool), usize> = std::collections::HashMap::new();
@@ -286,32 +301,30 @@ impl Label<'_> {
             let name = if kernel.delegated { family_of(kernel.name) } else { kernel.name };
             let at = *known.entry((name, kernel.delegated)).or_insert_with(|| {
                 let (delegated, category) = (kernel.delegated, kernel.category);
-                families.push(Family { name, delegated, category, kernels: 0, time: 0.0, low: 0.0, high: 0.0 });
+                families.push(Family { name, delegated, category, times: Vec::new() });
                 families.len() - 1
             });
             if let Some(family) = families.get_mut(at) {
-                family.kernels += 1;
-                family.time += kernel.time.median;
-                family.low += kernel.time.interval.low;
-                family.high += kernel.time.interval.high;
+                family.times.push(kernel.time);
             }
         }
-        families.retain(|family| family.time > 0.0);
-        families.sort_by(|left, right| right.time.total_cmp(&left.time));
+        families.retain(|family| family.sum(|time| time.median) > 0.0);
+        families.sort_by(|left, right| right.sum(|time| time.median).total_cmp(&left.sum(|time| time.median)));
         let made = families.into_iter().map(|family| {
+            let median = family.sum(|time| time.median);
             let share_of = |ns: f64| if method > 0.0 { (ns / method).clamp(0.0, 1.0) } else { 0.0 };
-            let share = share_of(family.time);
+            let share = share_of(median);
             Bottleneck {
                 family: family.name.to_owned(),
                 delegated: family.delegated,
                 category: family.category,
                 impact: Impact::of(share),
-                kernels: family.kernels,
-                time: self.time(family.time),
+                kernels: family.times.len() as u64,
+                time: self.total(median, family.times.iter().map(|time| time.interval)),
                 share: self.plain_share(share),
                 at_most: Evidence::Projected(Projected {
-                    low: 1.0 / (1.0 - share_of(family.low)),
-                    high: 1.0 / (1.0 - share_of(family.high)),
+                    low: 1.0 / (1.0 - share_of(family.sum(|time| time.interval.low))),
+                    high: 1.0 / (1.0 - share_of(family.sum(|time| time.interval.high))),
                     unit: "ratio".to_owned(),
                     basis: format!(
                         "these kernels taking no time at all, from their times over {} traced runs",

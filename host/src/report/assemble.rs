@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::breakdown::ProfileDocument;
+use super::breakdown::{InstructionModule, ProfileDocument};
 use super::model::{
     CrossCheck, Diagram, DiagramEdge, DiagramNode, Hotspot, HotspotNode, NodeRole, Placement, Profile, RuleVerdict,
     Site, Subgraph, TensorSummary,
@@ -102,6 +102,7 @@ pub fn profile(
 /// Everything that a profile shows of a program, but for the threads that it ran on.
 pub fn profile_document(
     subject: &str,
+    graph: &Graph,
     lowered: &LoweredProgram,
     profile: &profile::Profile,
     untraced: &Untraced,
@@ -112,8 +113,31 @@ pub fn profile_document(
         program_bytes: Some(lowered.record.bytes),
         peak_memory: peak_memory(untraced, target),
         reasons: lowered.record.fallbacks.iter().map(Into::into).collect(),
+        modules: modules(graph, lowered),
         ..ProfileDocument::of_trace(subject.to_owned(), target.clone(), profile::Breakdown::of(profile))
     }
+}
+
+/// The module that holds every node of an instruction.
+fn modules(graph: &Graph, lowered: &LoweredProgram) -> Vec<InstructionModule> {
+    let delegates = lowered.record.delegates.iter().map(|call| (call.instruction, &call.original_nodes));
+    let fallbacks = lowered.record.fallbacks.iter().map(|fallback| (fallback.instruction, &fallback.original_nodes));
+    let found = delegates.chain(fallbacks).filter_map(|(instruction, names)| {
+        let mut nodes = names.iter().filter_map(|name| graph.node_named(name)).peekable();
+        let first: Vec<&str> = nodes.peek()?.module_path().split('.').collect();
+        let mut shared = first.len();
+        let mut count = 0;
+        for node in nodes {
+            let same = first.iter().zip(node.module_path().split('.')).take_while(|(a, b)| **a == *b).count();
+            shared = shared.min(same);
+            count += 1;
+        }
+        let module_path = first.get(..shared).unwrap_or_default().join(".");
+        Some(InstructionModule { instruction, module_path, nodes: count })
+    });
+    let mut found: Vec<InstructionModule> = found.collect();
+    found.sort_by_key(|it| it.instruction);
+    found
 }
 
 fn peak_memory(untraced: &Untraced, target: &TargetLabel) -> Option<Evidence> {

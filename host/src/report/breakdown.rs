@@ -47,6 +47,34 @@ pub struct ProfileDocument {
     pub breakdown: Breakdown,
     /// why what is outside of delegates is there, by instruction; empty when that is not known
     pub reasons: Vec<FallbackReason>,
+    /// module of the user's model that each instruction comes from; empty when that is not known
+    #[serde(default)]
+    pub modules: Vec<InstructionModule>,
+    /// what is worth knowing, the weightiest first
+    #[serde(default)]
+    pub insights: Vec<ProfileInsight>,
+}
+
+/// Where in the user's model an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InstructionModule {
+    /// of the method, as rows name it
+    pub instruction: i64,
+    /// innermost module that holds all its nodes: `decoder.blocks.0`; empty for the model itself
+    pub module_path: String,
+    /// nodes of the exported program in it
+    pub nodes: u64,
+}
+
+/// Something worth knowing about a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileInsight {
+    /// stable code, one of the catalogue in `docs/profile.md`
+    pub code: String,
+    /// what is so, with its numbers
+    pub text: String,
+    /// what to run or change next
+    pub next: Option<String>,
 }
 
 /// Why an instruction is outside of delegates.
@@ -93,6 +121,8 @@ impl ProfileDocument {
             peak_memory: None,
             breakdown,
             reasons: Vec::new(),
+            modules: Vec::new(),
+            insights: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@
 
 pub mod assemble;
 pub mod breakdown;
+pub mod comparison;
 pub mod explain;
 pub mod figures;
 pub mod html;
