@@ -219,6 +219,18 @@ class Session {
     describe_values(json, meta, true);
     describe_values(json, meta, false);
     messages_.send(json.end_object());
+    // Asked to run nothing: the declarations are the answer.
+    if (arguments_.iterations == 0 && arguments_.warmup == 0 && arguments_.trace.empty() &&
+        arguments_.output_dir.empty()) {
+      Json nothing;
+      messages_.send(
+          nothing.begin_object()
+              .field("event", "samples")
+              .list("warmup_ns", std::vector<uint64_t>())
+              .list("ns", std::vector<uint64_t>())
+              .end_object());
+      return std::nullopt;
+    }
     if (auto failure = loaded.check_inputs(inputs)) {
       return failure;
     }

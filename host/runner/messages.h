@@ -19,7 +19,7 @@
 namespace runner {
 
 constexpr int kProtocol = 1;
-constexpr const char* kVersion = "1.1.0";
+constexpr const char* kVersion = "1.2.0";
 
 // Builds one flat or nested JSON object.
 class Json {

@@ -74,6 +74,25 @@ impl Model {
         }
     }
 
+    /// The same where a lowered program (`.pte`) will do as well: to be run as it is.
+    ///
+    /// # Errors
+    /// As [`Model::parse`].
+    pub fn parse_or_lowered(given: &str) -> Result<Self, Error> {
+        let path = Path::new(given);
+        if path.extension().is_some_and(|ending| ending == "pte") && path.is_file() {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("program").to_owned();
+            return Ok(Self { name, given: given.to_owned(), source: ModelSource::Program { path: absolute } });
+        }
+        Self::parse(given)
+    }
+
+    /// True for a program that is lowered already: nothing can be exported from it.
+    pub fn is_lowered(&self) -> bool {
+        matches!(&self.source, ModelSource::Program { path } if path.extension().is_some_and(|ending| ending == "pte"))
+    }
+
     /// Reads the command line's MODEL.
     ///
     /// # Errors

@@ -18,12 +18,10 @@ use crate::hint::{Hint, closest};
 use crate::interrupt;
 use crate::lower::Job;
 use crate::model::Model;
-use crate::profile::{self, Trace};
+use crate::profile;
 use crate::progress::Progress;
 use crate::proposal::{self, Candidate, Memory, Proposals, RuleSet};
 use crate::reference::Answers;
-use crate::report::assemble;
-use crate::report::breakdown::ProfileDocument;
 use crate::report::figures::{self, counted};
 use crate::report::model::{Report, TrialOutcome};
 use crate::run_folder::{self, RunFolder};
@@ -77,44 +75,8 @@ pub fn optimize(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<
     leaving_what_was_begun(settings, |place| run(settings, progress, place))
 }
 
-/// A profiled model.
-#[derive(Debug)]
-pub struct Profiled {
-    /// the answer
-    pub document: ProfileDocument,
-    /// the traced runs
-    pub trace: Trace,
-    /// of the trace's clock
-    pub ns_per_tick: f64,
-    /// where everything is
-    pub folder: PathBuf,
-}
-
-/// Exports, lowers and traces a model.
-///
-/// # Errors
-/// When there is no such model, it cannot be lowered or run, the surroundings are broken, or the user stops it.
-pub fn profile(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Profiled, Box<Stopped>> {
-    leaving_what_was_begun(settings, |place| {
-        let (model, folder) = open(settings, progress, place)?;
-        let bench = Workbench::prepare(settings, folder, Clock::default(), progress)?;
-        let (stored, inputs) = export_program(&bench, &model)?;
-        let measured = measure(&bench, &stored, &inputs)?;
-        let folder = bench.folder.path().to_path_buf();
-        let trace = profile::etdump::read(&measured.trace)?;
-        let document = assemble::profile_document(
-            &model.given,
-            stored.program.graph(),
-            &measured.lowered,
-            &measured.profile,
-            &measured.untraced,
-        );
-        let document = ProfileDocument { threads: Some(bench.threads), ..document };
-        Ok(Profiled { document, trace, ns_per_tick: measured.ns_per_tick, folder })
-    })
-}
-
-fn leaving_what_was_begun<T>(
+/// Removes the run folder again when nothing worth keeping was put into it.
+pub(crate) fn leaving_what_was_begun<T>(
     settings: &OptimizeSettings,
     work: impl FnOnce(&mut Option<PathBuf>) -> Result<T, Error>,
 ) -> Result<T, Box<Stopped>> {
@@ -128,13 +90,25 @@ fn leaving_what_was_begun<T>(
 }
 
 /// Sees that there is something to work on, and opens the run folder.
-fn open(
+pub(crate) fn open(
     settings: &OptimizeSettings,
     progress: &dyn Progress,
     place: &mut Option<PathBuf>,
 ) -> Result<(Model, RunFolder), Error> {
     let model = Model::parse(&settings.model)?;
-    if let ModelSource::Program { path } = &model.source {
+    open_for(model, settings, progress, place)
+}
+
+/// The same for a model that is known already.
+pub(crate) fn open_for(
+    model: Model,
+    settings: &OptimizeSettings,
+    progress: &dyn Progress,
+    place: &mut Option<PathBuf>,
+) -> Result<(Model, RunFolder), Error> {
+    if let ModelSource::Program { path } = &model.source
+        && !model.is_lowered()
+    {
         // A file that cannot be used is refused before anything is made, and before torch opens it.
         archive::read(path, &archive::Limits::default())?;
     }
@@ -224,7 +198,11 @@ pub(crate) fn export_program(bench: &Workbench<'_>, model: &Model) -> Result<(St
 }
 
 /// Lowers, runs and profiles the original; the results go beside it.
-fn measure(bench: &Workbench<'_>, stored: &StoredProgram, inputs: &[TensorFile]) -> Result<MeasuredProgram, Error> {
+pub(crate) fn measure(
+    bench: &Workbench<'_>,
+    stored: &StoredProgram,
+    inputs: &[TensorFile],
+) -> Result<MeasuredProgram, Error> {
     let folder = bench.folder.folder("original")?;
     let begin = Instant::now();
     let step = bench.progress.step("Lowering for XNNPACK");
@@ -437,6 +415,16 @@ pub enum Error {
         /// the program
         program: PathBuf,
     },
+    /// a lowered program whose inputs cannot be made up
+    #[error("Input {position} of `{program}` is {kind}, and no such input can be made up")]
+    Input {
+        /// the `.pte`
+        program: PathBuf,
+        /// counted from 0
+        position: usize,
+        /// what the program declares
+        kind: String,
+    },
     /// a patch that does not apply
     #[error(transparent)]
     Patch(#[from] graph::PatchError),
@@ -499,6 +487,10 @@ impl Hint for Error {
                 Some(close) => format!("Did you mean `{close}`? `delegate-doctor rules list` shows all rules"),
                 None => format!("Rules are {}", known.join(", ")),
             }),
+            Self::Input { .. } => Some(
+                "Profile the model that it was made from, or trace it in your app and give the trace with `--etdump`"
+                    .to_owned(),
+            ),
             _ => self.inner().and_then(Hint::hint),
         }
     }

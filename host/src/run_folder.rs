@@ -51,6 +51,8 @@ pub const REPORT: &str = "report.json";
 
 /// Name of the file with the answer to `profile`.
 pub const PROFILE: &str = "profile.json";
+/// Name of a comparison in a folder.
+pub const COMPARISON: &str = "comparison.json";
 
 /// Name of the answer for people.
 pub const PAGE: &str = "report.html";

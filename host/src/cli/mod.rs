@@ -6,6 +6,7 @@
 //! `cargo xtask docs` for the reference.
 
 mod browser;
+mod compare;
 mod completions;
 mod disk_copier;
 mod doctor;
@@ -90,6 +91,7 @@ struct Global {
 enum Command {
     Optimize(Box<optimize::Arguments>),
     Profile(Box<profile::Arguments>),
+    Compare(Box<compare::Arguments>),
     Report(report::Arguments),
     Explain(explain::Arguments),
     Rules(rules::Arguments),
@@ -171,6 +173,7 @@ fn dispatch(command: Command, python: Option<PathBuf>, printer: &Printer) -> Res
         Command::Man(arguments) => man::run(&arguments, printer),
         Command::Optimize(arguments) => optimize::run(*arguments, &context(python, printer)?),
         Command::Profile(arguments) => profile::run(*arguments, &context(python, printer)?),
+        Command::Compare(arguments) => compare::run(&arguments, &context(python, printer)?),
         Command::Report(arguments) => report::run(&arguments, &context(python, printer)?),
         Command::Explain(arguments) => explain::run(&arguments, &context(python, printer)?),
         Command::Rules(arguments) => rules::run(&arguments, &context(python, printer)?),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::category::Category;
 use super::delegation::{Figure, Instruction, InstructionKind, Profile};
 use super::kernels::family_of;
-use crate::evidence::{Evidence, Interval, Measured, Projected};
+use crate::evidence::{Evidence, Interval, Measured, Projected, TargetLabel};
 
 /// All of a method's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -154,6 +154,53 @@ struct Kernel<'a> {
 }
 
 impl Breakdown {
+    /// Of totals in ms that somebody else added up, with how many kernels are in each; `total` is the method's own
+    /// time. What is not in them stays between instructions.
+    pub fn of_totals(categories: &[(Category, f64, u64)], total: f64, target: &TargetLabel) -> Self {
+        let measured = |value: f64, unit: &str| {
+            Evidence::Measured(Measured {
+                value,
+                unit: unit.to_owned(),
+                target: target.clone(),
+                samples: 1,
+                interval: None,
+            })
+        };
+        let share = |ms: f64| measured(if total > 0.0 { ms / total } else { 0.0 }, "share");
+        let known: f64 = categories.iter().map(|(_, ms, _)| ms).sum();
+        let mut totals: Vec<CategoryTotal> = categories
+            .iter()
+            .map(|(category, ms, kernels)| CategoryTotal {
+                category: Some(*category),
+                time: measured(*ms, "ms"),
+                share: share(*ms),
+                outside: measured(0.0, "ms"),
+                kernels: *kernels,
+            })
+            .collect();
+        totals.sort_by_key(|total| total.category);
+        Self {
+            method: measured(total, "ms"),
+            delegation: measured(f64::NAN, "share"),
+            runs: 1,
+            rows: Vec::new(),
+            categories: totals,
+            unexplained_in_delegates: measured(0.0, "ms"),
+            between_instructions: measured(total - known, "ms"),
+            layout_conversion: measured(0.0, "ms"),
+            bottlenecks: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Where it was measured, in words.
+    pub fn place(&self) -> String {
+        match &self.method {
+            Evidence::Measured(measured) => format!("the profile on {}", measured.target.name),
+            Evidence::Projected(_) => "a profile".to_owned(),
+        }
+    }
+
     /// Sorts the time of a profile.
     pub fn of(profile: &Profile) -> Self {
         let kernels = kernels(profile);
@@ -346,7 +393,6 @@ mod tests {
     use super::super::etdump::{Event, RunTrace, Trace};
     use super::super::profile;
     use super::*;
-    use crate::evidence::TargetLabel;
 
     fn number(evidence: &Evidence) -> f64 {
         let Evidence::Measured(measured) = evidence else { panic!("measured: {evidence:?}") };

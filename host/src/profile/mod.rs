@@ -9,6 +9,7 @@ pub mod category;
 pub mod delegation;
 pub mod etdump;
 pub mod kernels;
+pub mod projection;
 
 #[expect(unsafe_code, reason = "generated flatbuffer accessors; `etdump` verifies every buffer before it uses them")]
 #[allow(

@@ -102,7 +102,7 @@ pub fn profile(
 /// Everything that a profile shows of a program, but for the threads that it ran on.
 pub fn profile_document(
     subject: &str,
-    graph: &Graph,
+    graph: Option<&Graph>,
     lowered: &LoweredProgram,
     profile: &profile::Profile,
     untraced: &Untraced,
@@ -113,7 +113,7 @@ pub fn profile_document(
         program_bytes: Some(lowered.record.bytes),
         peak_memory: peak_memory(untraced, target),
         reasons: lowered.record.fallbacks.iter().map(Into::into).collect(),
-        modules: modules(graph, lowered),
+        modules: graph.map_or_else(Vec::new, |graph| modules(graph, lowered)),
         ..ProfileDocument::of_trace(subject.to_owned(), target.clone(), profile::Breakdown::of(profile))
     }
 }

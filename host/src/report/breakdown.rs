@@ -12,6 +12,7 @@ use super::layout::{FAINT, HEADING, PLAIN, Page, WARN};
 use crate::evidence::{Evidence, TargetLabel};
 use crate::profile::breakdown::{Bottleneck, Breakdown, CategoryTotal};
 use crate::profile::category::Category;
+use crate::profile::projection::Projection;
 use crate::profile::{RunTrace, Trace};
 use crate::torch::protocol::{Fallback, Reason, SourceLine};
 
@@ -50,9 +51,15 @@ pub struct ProfileDocument {
     /// module of the user's model that each instruction comes from; empty when that is not known
     #[serde(default)]
     pub modules: Vec<InstructionModule>,
+    /// what limits these figures
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// what is worth knowing, the weightiest first
     #[serde(default)]
     pub insights: Vec<ProfileInsight>,
+    /// what it may become on other hardware, when that was asked for; nothing in it is measured
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projection: Option<Projection>,
 }
 
 /// Where in the user's model an instruction comes from.
@@ -122,7 +129,9 @@ impl ProfileDocument {
             breakdown,
             reasons: Vec::new(),
             modules: Vec::new(),
+            notes: Vec::new(),
             insights: Vec::new(),
+            projection: None,
         }
     }
 
@@ -143,6 +152,9 @@ impl ProfileDocument {
         page.gap();
         if !self.target.measures_speed() && self.target.kind == "qemu" {
             page.paragraph(0, WARN, "Emulated: these times say what ran, and nothing about the speed of an Arm CPU.");
+        }
+        for note in &self.notes {
+            page.paragraph(0, FAINT, note);
         }
         self.totals(&mut page);
         page.gap();
@@ -167,6 +179,8 @@ impl ProfileDocument {
             &[(FAINT, "“at most” is PROJECTED: how much faster the method were if these kernels took no time")],
         );
         self.outside(&mut page);
+        self.worth_knowing(&mut page);
+        self.projected(&mut page);
         if !breakdown.unknown.is_empty() {
             page.gap();
             page.paragraph(0, WARN, &format!("In no table of categories: {}", breakdown.unknown.join(", ")));
@@ -189,6 +203,43 @@ impl ProfileDocument {
             #[expect(clippy::cast_precision_loss, reason = "sizes of files are far below 2^53")]
             let size = figures::bytes(bytes as f64);
             page.line(0, &[(PLAIN, &format!("Program         {size}{}", memory.unwrap_or_default()))]);
+        }
+    }
+
+    fn worth_knowing(&self, page: &mut Page) {
+        if self.insights.is_empty() {
+            return;
+        }
+        page.gap();
+        page.line(0, &[(HEADING, "Worth knowing")]);
+        for insight in &self.insights {
+            page.led(2, (PLAIN, "• "), PLAIN, &insight.text);
+            if let Some(next) = &insight.next {
+                match next.strip_prefix("delegate-doctor") {
+                    Some(_) => page.command(4, next),
+                    None => page.paragraph(4, FAINT, next),
+                }
+            }
+        }
+    }
+
+    /// Apart from everything measured.
+    fn projected(&self, page: &mut Page) {
+        let Some(projection) = &self.projection else { return };
+        page.gap();
+        page.line(0, &[(HEADING, "With SME2, PROJECTED and not measured")]);
+        let line = |name: &str, time: &Evidence, share: Option<&Evidence>| {
+            let share = share.map_or_else(String::new, |share| format!("  {}", Figure::of(share).value));
+            format!("{name:<16}{}{share}", Figure::of(time).value)
+        };
+        page.line(2, &[(PLAIN, &line("Method", &projection.method, None))]);
+        page.line(2, &[(PLAIN, &line("Speed-up", &projection.ratio, None))]);
+        for it in &projection.categories {
+            let name = it.category.map_or("not known", Category::name);
+            page.line(2, &[(PLAIN, &line(name, &it.time, Some(&it.share)))]);
+        }
+        if let Evidence::Projected(projected) = &projection.method {
+            page.paragraph(2, FAINT, &format!("From {}", projected.basis));
         }
     }
 

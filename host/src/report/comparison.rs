@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::breakdown::ProfileDocument;
 use super::figures::{self, Figure};
 use super::layout::{FAINT, GOOD, HEADING, PLAIN, Page, WARN};
+use super::model::Comparison;
 use crate::evidence::{Evidence, Interval, Measured, TargetLabel};
 use crate::profile::breakdown::Breakdown;
 use crate::profile::category::Category;
@@ -166,6 +167,27 @@ impl ComparisonDocument {
         }
     }
 
+    /// Takes over what the benchmark measured in turns: it outranks two medians from different moments.
+    pub fn measured_alternately(&mut self, comparison: Comparison) {
+        let significant = figures::interval(&comparison.ratio).map(|it| it.low > 1.0 || it.high < 1.0);
+        let delta = match (&comparison.before, &comparison.after) {
+            (Evidence::Measured(before), Evidence::Measured(after)) => Some(Evidence::Measured(Measured {
+                value: after.value - before.value,
+                interval: None,
+                ..after.clone()
+            })),
+            _ => None,
+        };
+        self.untraced = Some(Change {
+            before: Some(comparison.before),
+            after: Some(comparison.after),
+            delta,
+            ratio: Some(comparison.ratio),
+            significant,
+            shares: [None, None],
+        });
+    }
+
     /// True when the second one is faster beyond doubt: without a tracer where that was measured.
     pub fn is_faster(&self) -> Option<bool> {
         let change = self.untraced.as_ref().unwrap_or(&self.method);
@@ -185,7 +207,7 @@ impl ComparisonDocument {
                 side.threads.map_or_else(String::new, |n| format!(", {}", figures::counted(u64::from(n), "thread"))),
                 Figure::of(&side.delegation).value,
             );
-            page.line(0, &[(FAINT, &place)]);
+            page.paragraph(0, FAINT, &place);
         }
         page.gap();
         if let Some(why) = &self.times_not_compared {

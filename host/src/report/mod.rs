@@ -16,6 +16,7 @@ pub mod figures;
 pub mod html;
 pub mod layout;
 pub mod model;
+pub mod notable;
 pub mod terminal;
 pub mod visible;
 pub mod wording;

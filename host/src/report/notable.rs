@@ -1,0 +1,229 @@
+//! What is worth knowing about a profile: fixed rules over its numbers, each with a next step.
+//!
+//! In: a [`ProfileDocument`]. Out: [`ProfileInsight`]s, the weightiest first; none when nothing is worth saying.
+//! [`CATALOGUE`] lists every code. To add one: a row there, a function in [`of`], and a case in the test that fires
+//! it and one that does not.
+
+use super::breakdown::{FallbackReason, ProfileDocument, ProfileInsight};
+use super::figures::{self, milliseconds, percent, ratio};
+use crate::insight::explain;
+use crate::profile::category::Category;
+
+/// Every code and when it is said.
+pub const CATALOGUE: &[(&str, &str)] = &[
+    (
+        "fallback-dominates",
+        "kernels outside of delegates take 5 % of the time or more; the costliest with its reason and the rule made for it",
+    ),
+    ("layout-conversion", "kernels that only copy or change a layout take 15 % of the time or more"),
+    (
+        "delegate-boundaries",
+        "time in delegate calls that their kernels do not explain is 10 % of the method's or more, over several calls",
+    ),
+    ("between-instructions", "time of the method outside of its instructions is 5 % or more"),
+    ("tracer-cost", "traced runs take 20 % longer than untraced ones or more: shares of short kernels are too large"),
+    ("unsteady", "the interval of the method's time is wider than 20 % of it"),
+    ("unknown-kernels", "kernels of no known category take 1 % of the time or more"),
+    (
+        "matrix-bound",
+        "convolutions and matrix products in delegates take 80 % of the time or more: no repair of the graph will gain much",
+    ),
+];
+
+/// Share of the time from which fallbacks are worth a word.
+const FALLBACKS: f64 = 0.05;
+
+/// What is worth knowing.
+pub fn of(document: &ProfileDocument) -> Vec<ProfileInsight> {
+    let numbers = Numbers::of(document);
+    if numbers.method <= 0.0 {
+        return Vec::new();
+    }
+    let times_mean_something = document.target.kind != "qemu";
+    let mut found: Vec<(f64, ProfileInsight)> = Vec::new();
+    found.extend(fallbacks(document, &numbers));
+    if times_mean_something {
+        found.extend(layout(document, &numbers));
+        found.extend(boundaries(document, &numbers));
+        found.extend(between(&numbers));
+        found.extend(tracer(document, &numbers));
+        found.extend(unsteady(document, &numbers));
+        found.extend(matrix_bound(document, &numbers));
+    }
+    found.extend(unknown(document, &numbers));
+    found.sort_by(|left, right| right.0.total_cmp(&left.0));
+    found.into_iter().map(|(_, insight)| insight).collect()
+}
+
+struct Numbers {
+    method: f64,
+    unexplained: f64,
+    between: f64,
+    layout: f64,
+}
+
+impl Numbers {
+    fn of(document: &ProfileDocument) -> Self {
+        let breakdown = &document.breakdown;
+        Self {
+            method: figures::number(&breakdown.method),
+            unexplained: figures::number(&breakdown.unexplained_in_delegates),
+            between: figures::number(&breakdown.between_instructions),
+            layout: figures::number(&breakdown.layout_conversion),
+        }
+    }
+}
+
+fn insight(code: &str, text: String, next: Option<String>) -> ProfileInsight {
+    ProfileInsight { code: code.to_owned(), text, next }
+}
+
+type Weighed = Option<(f64, ProfileInsight)>;
+
+/// The subject as it is typed again; a recording is no model.
+fn optimize(document: &ProfileDocument) -> Option<String> {
+    let model =
+        document.subject.ends_with(".py") || document.subject.ends_with(".pt2") || document.subject.contains(':');
+    (model && document.target.kind != "recorded")
+        .then(|| crate::shell::line(["delegate-doctor", "optimize", &document.subject]))
+}
+
+fn fallbacks(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let outside = |row: &&crate::profile::breakdown::Row| !row.delegated;
+    let total: f64 = document.breakdown.rows.iter().filter(outside).map(|row| figures::number(&row.time)).sum();
+    let share = total / numbers.method;
+    if share < FALLBACKS {
+        return None;
+    }
+    let worst = document.breakdown.bottlenecks.iter().find(|family| !family.delegated)?;
+    let worst_share = figures::number(&worst.share);
+    let mut text = format!(
+        "Kernels outside of delegates take {} ({}) of the time; `{}` alone takes {}",
+        percent(share),
+        milliseconds(total),
+        worst.family,
+        percent(worst_share)
+    );
+    let reason: Option<&FallbackReason> =
+        document.reasons.iter().find(|reason| reason.kernel.rsplit("::").next() == Some(worst.family.as_str()));
+    let lowered = document.subject.ends_with(".pte");
+    let mut next = optimize(document).or_else(|| {
+        lowered.then(|| "Optimize the model that it was made from: a lowered program cannot be repaired".to_owned())
+    });
+    if let Some(reason) = reason {
+        let explained = explain(&reason.kernel, &reason.reason);
+        text.push_str(&format!(". {}", explained.plain));
+        match (explained.rule, explained.fix) {
+            (Some(rule), _) => {
+                let most = ratio(1.0 / (1.0 - worst_share.min(0.999)));
+                text.push_str(&format!(". Rule {rule} is made for it, and could gain up to {most}"));
+            }
+            (None, Some(fix)) => next = Some(fix.to_owned()),
+            (None, None) => {}
+        }
+    }
+    Some((share, insight("fallback-dominates", text, next)))
+}
+
+fn layout(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let share = numbers.layout / numbers.method;
+    let calls = delegate_calls(document);
+    (share >= 0.15).then(|| {
+        let text = format!(
+            "Kernels that only copy or change a layout take {} ({}) over {}: each way into and out of a delegate \
+             that runs convolutions changes the layout",
+            percent(share),
+            milliseconds(numbers.layout),
+            figures::counted(calls, "delegate call")
+        );
+        let next = (calls > 1)
+            .then(|| "Repair the fallbacks between delegates: fewer partitions convert less often".to_owned());
+        (share, insight("layout-conversion", text, next))
+    })
+}
+
+fn delegate_calls(document: &ProfileDocument) -> u64 {
+    let mut calls: Vec<i64> =
+        document.breakdown.rows.iter().filter(|row| row.delegated).map(|row| row.instruction).collect();
+    calls.dedup();
+    calls.len() as u64
+}
+
+fn boundaries(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let share = numbers.unexplained / numbers.method;
+    let calls = delegate_calls(document);
+    (share >= 0.1 && calls > 1).then(|| {
+        let text = format!(
+            "{} ({}) of the time passes in {} without a kernel of theirs: the cost of boundaries and buffers",
+            percent(share),
+            milliseconds(numbers.unexplained),
+            figures::counted(calls, "delegate call")
+        );
+        (share, insight("delegate-boundaries", text, optimize(document)))
+    })
+}
+
+fn between(numbers: &Numbers) -> Weighed {
+    let share = numbers.between / numbers.method;
+    (share >= 0.05).then(|| {
+        let text =
+            format!("{} ({}) of the time passes between instructions", percent(share), milliseconds(numbers.between));
+        let next = "Trace with fewer threads, or on a quieter machine: usually this is the tracer itself".to_owned();
+        (share, insight("between-instructions", text, Some(next)))
+    })
+}
+
+fn tracer(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let untraced = figures::number(document.untraced.as_ref()?);
+    let more = numbers.method / untraced - 1.0;
+    (untraced > 0.0 && more >= 0.2).then(|| {
+        let text = format!(
+            "Traced runs take {} longer than untraced ones: shares of short kernels are too large",
+            percent(more)
+        );
+        (more.min(1.0) / 4.0, insight("tracer-cost", text, None))
+    })
+}
+
+fn unsteady(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let interval = figures::interval(&document.breakdown.method)?;
+    let width = (interval.high - interval.low) / numbers.method;
+    (width > 0.2 && document.breakdown.runs > 1).then(|| {
+        let text = format!("The median of the traced runs is known to {} only: the machine was busy", percent(width));
+        (0.0, insight("unsteady", text, Some("Profile again on a quiet machine".to_owned())))
+    })
+}
+
+fn unknown(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let total = document.breakdown.categories.iter().find(|total| total.category.is_none())?;
+    let share = figures::number(&total.time) / numbers.method;
+    (share >= 0.01).then(|| {
+        let text = format!(
+            "{} of the time is in kernels of no known category: {}",
+            percent(share),
+            document.breakdown.unknown.join(", ")
+        );
+        (share / 10.0, insight("unknown-kernels", text, None))
+    })
+}
+
+fn matrix_bound(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
+    let matrix = |category: Option<Category>| matches!(category, Some(Category::Conv2d | Category::Gemm));
+    let time: f64 = document
+        .breakdown
+        .categories
+        .iter()
+        .filter(|total| matrix(total.category))
+        .map(|total| figures::number(&total.time) - figures::number(&total.outside))
+        .sum();
+    let share = time / numbers.method;
+    (share >= 0.8).then(|| {
+        let text = format!(
+            "Convolutions and matrix products in delegates take {} of the time: no repair of the graph will gain much",
+            percent(share)
+        );
+        let next =
+            "Quantize the model, use a smaller one, or a CPU with SME2 (`--project sme2` gives a range)".to_owned();
+        (0.01, insight("matrix-bound", text, Some(next)))
+    })
+}
