@@ -126,6 +126,10 @@ fn the_options_of_a_recorded_trace_and_of_a_model_do_not_mix() {
         assert_eq!(ran.code(), 2, "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("Usage: "), "{arguments:?}: {}", ran.stderr);
     }
+    for (option, value) in [("--target", "local"), ("--out", "here"), ("--threads", "2")] {
+        let ran = sandbox.run(["profile", "x.etdp", option, value]);
+        assert!(ran.stderr.contains(&format!("`{option}` is for a program that is run")), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -150,4 +154,22 @@ fn a_model_is_profiled_with_the_reason_of_every_fallback() {
     assert!(number(&document["untraced"]) > 0.0 && document["program_bytes"].as_u64().expect("size") > 0);
     let kept = fs_err::read_to_string(sandbox.work().join("run/profile.json")).expect("kept");
     assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), document);
+}
+
+/// The page holds what real traces named; what the tables of categories say today must still be that.
+#[test]
+fn every_kernel_that_was_seen_has_the_category_of_the_page() {
+    use delegate_doctor::profile::category::Category;
+
+    let page = fs_err::read_to_string(workspace().join("docs/profiles.md")).expect("page");
+    let (_, table) = page.split_once("## Kernels that were seen").expect("table");
+    let mut names = 0;
+    for line in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
+        let (name, inside, category) = (cells[0], cells[1], cells[2]);
+        let found = if inside.is_empty() { Category::of_kernel(name) } else { Category::of_delegate_operator(name) };
+        assert_eq!(found.map(Category::name), Some(category), "{name}");
+        names += 1;
+    }
+    assert!(names >= 150, "{names} names");
 }

@@ -2,6 +2,7 @@
 //! rules as components.
 
 mod binary;
+pub mod etdump;
 mod python;
 mod rules;
 mod sandbox;

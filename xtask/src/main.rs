@@ -6,6 +6,7 @@ mod bench_engine;
 mod bench_languages;
 mod bench_models;
 mod bench_overhead;
+mod bench_profiles;
 mod bench_registry;
 mod bench_repeat;
 mod bench_statistics;
@@ -105,6 +106,8 @@ enum Bench {
         #[arg(long, default_value_t = 20)]
         times: u32,
     },
+    /// Real programs through `profile`, and the kernels that were seen; writes `docs/profiles.md`
+    Profiles,
     /// The benchmark gate on simulated devices, beside other rules; writes `docs/measurement.md`
     Statistics,
     /// What registries of several sizes cost their users; writes `docs/registry-costs.md`
@@ -160,6 +163,7 @@ fn main() -> ExitCode {
         Chore::CBindings { check } => c_bindings::c_bindings(check).map_err(Into::into),
         Chore::Bench(Bench::Languages) => bench_languages::bench().map_err(Into::into),
         Chore::Bench(Bench::Repeat { model, times }) => bench_repeat::bench(&model, times).map_err(Into::into),
+        Chore::Bench(Bench::Profiles) => bench_profiles::bench().map_err(Into::into),
         Chore::Bench(Bench::Statistics) => bench_statistics::bench().map_err(Into::into),
         Chore::Bench(Bench::Registry { serve }) => bench_registry::bench(serve.as_deref()),
         Chore::Bench(Bench::Overhead) => bench_overhead::bench().map_err(Into::into),

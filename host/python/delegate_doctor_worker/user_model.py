@@ -224,7 +224,11 @@ def checked_model(model: Any, label: str) -> torch.nn.Module:
                 f"Parameter or buffer `{name}` of the model is on `{tensor.device}`",
                 hint="Return the model on the CPU: `model.cpu()`; load weights with `map_location='cpu'`",
             )
-    return model.eval()
+    try:
+        return model.eval()
+    except NotImplementedError:
+        # A model that was exported before, as quantization does, has its mode built in and refuses to change it.
+        return model
 
 
 def checked_inputs(inputs: Any, label: str) -> tuple:

@@ -125,9 +125,14 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
         }
     };
     if hardware == Some(Hardware::Sme2) {
-        document.projection = Projection::sme2(&document.breakdown);
+        let emulated = document.target.kind == "qemu";
+        document.projection = (!emulated).then(|| Projection::sme2(&document.breakdown)).flatten();
         if document.projection.is_none() {
-            context.printer.note("Nothing to project: no convolution or matrix product runs in a delegate");
+            context.printer.note(if emulated {
+                "Nothing to project: times under emulation say nothing about a CPU"
+            } else {
+                "Nothing to project: no matrix work without SME runs in a delegate"
+            });
         }
     }
     if document.insights.is_empty() {

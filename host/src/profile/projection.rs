@@ -19,6 +19,9 @@ const LEAST: f64 = 1.83;
 /// (`analyze_etdump_csv.py` of Arm's sme-executorch-profiling; 9.27 on a phone).
 const MOST: f64 = 12.33;
 
+/// Element types in the names of XNNPACK's kernels for SME, which packs what they read.
+const PACKED: [&str; 3] = ["PF32", "PF16", "PQS8"];
+
 /// What everything may become.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Projection {
@@ -57,8 +60,12 @@ struct Part {
 }
 
 impl Projection {
-    /// What a profile may become with SME2; `None` when nothing is known to become faster.
+    /// What a profile may become with SME2; `None` when nothing is known to become faster, because no matrix work
+    /// runs in a delegate or kernels for SME ran already.
     pub fn sme2(breakdown: &Breakdown) -> Option<Self> {
+        if breakdown.rows.iter().any(|row| PACKED.iter().any(|kind| row.name.contains(kind))) {
+            return None;
+        }
         let parts: Vec<Part> = breakdown
             .categories
             .iter()

@@ -139,7 +139,7 @@ impl ProfileDocument {
     pub fn text(&self) -> String {
         let mut page = Page::default();
         let breakdown = &self.breakdown;
-        page.line(0, &[(HEADING, &self.subject)]);
+        page.paragraph(0, HEADING, &self.subject);
         let mut place = format!(
             "MEASURED {}, {}",
             figures::on_target(&self.target),
@@ -166,6 +166,21 @@ impl ProfileDocument {
             page.line(2, &[(FAINT, &format!("{what:<16}{:>10}", Figure::of(time).value))]);
         }
         page.gap();
+        if !breakdown.bottlenecks.is_empty() {
+            self.families(&mut page);
+        }
+        self.outside(&mut page);
+        self.worth_knowing(&mut page);
+        self.projected(&mut page);
+        if !breakdown.unknown.is_empty() {
+            page.gap();
+            page.paragraph(0, WARN, &format!("In no table of categories: {}", breakdown.unknown.join(", ")));
+        }
+        page.finish()
+    }
+
+    fn families(&self, page: &mut Page) {
+        let breakdown = &self.breakdown;
         page.line(0, &[(HEADING, "Largest families of kernels")]);
         for bottleneck in breakdown.bottlenecks.iter().take(SHOWN) {
             page.line(2, &[(PLAIN, &bottleneck_line(bottleneck))]);
@@ -178,14 +193,6 @@ impl ProfileDocument {
             2,
             &[(FAINT, "“at most” is PROJECTED: how much faster the method were if these kernels took no time")],
         );
-        self.outside(&mut page);
-        self.worth_knowing(&mut page);
-        self.projected(&mut page);
-        if !breakdown.unknown.is_empty() {
-            page.gap();
-            page.paragraph(0, WARN, &format!("In no table of categories: {}", breakdown.unknown.join(", ")));
-        }
-        page.finish()
     }
 
     fn totals(&self, page: &mut Page) {
@@ -194,8 +201,10 @@ impl ProfileDocument {
         if let Some(untraced) = &self.untraced {
             page.line(0, &[(PLAIN, &format!("Without tracer  {}", Figure::of(untraced).with_interval()))]);
         }
-        let delegation = Figure::of(&breakdown.delegation).with_interval();
-        page.line(0, &[(PLAIN, &format!("In delegates    {delegation}"))]);
+        if figures::number(&breakdown.delegation).is_finite() {
+            let delegation = Figure::of(&breakdown.delegation).with_interval();
+            page.line(0, &[(PLAIN, &format!("In delegates    {delegation}"))]);
+        }
         let layout = Figure::of(&breakdown.layout_conversion).value;
         page.line(0, &[(PLAIN, &format!("Layout, copies  {layout}"))]);
         if let Some(bytes) = self.program_bytes {

@@ -198,14 +198,18 @@ impl ComparisonDocument {
     /// The comparison for a person.
     pub fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(0, &[(HEADING, &format!("{}  →  {}", self.before.subject, self.after.subject))]);
+        page.paragraph(0, HEADING, &format!("{} → {}", self.before.subject, self.after.subject));
         for (name, side) in [("before", &self.before), ("after", &self.after)] {
             let place = format!(
-                "{name:<7} MEASURED {}, {}{}; {} in delegates",
+                "{name}: MEASURED {}, {}{}{}",
                 figures::on_target(&side.target),
                 figures::counted(side.runs, "traced run"),
                 side.threads.map_or_else(String::new, |n| format!(", {}", figures::counted(u64::from(n), "thread"))),
-                Figure::of(&side.delegation).value,
+                if figures::number(&side.delegation).is_finite() {
+                    format!("; {} in delegates", Figure::of(&side.delegation).value)
+                } else {
+                    String::new()
+                },
             );
             page.paragraph(0, FAINT, &place);
         }
@@ -226,7 +230,9 @@ impl ComparisonDocument {
             page.line(2, &[(PLAIN, &format!("{name:<14}{}", it.change.line()))]);
         }
         page.gap();
-        page.line(0, &[(HEADING, "By family of kernels, the largest change first")]);
+        if !self.families.is_empty() {
+            page.line(0, &[(HEADING, "By family of kernels, the largest change first")]);
+        }
         for it in self.families.iter().take(SHOWN) {
             page.line(2, &[(PLAIN, &format!("{}  {}", it.change.line(), it.title()))]);
         }

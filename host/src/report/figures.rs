@@ -64,7 +64,12 @@ impl Figure {
 /// `on this host (x86-64, not Arm)`. A target that is no physical Arm CPU says so, whatever its name is.
 pub fn on_target(target: &TargetLabel) -> String {
     let name = &target.name;
-    if target.physical_arm || name.to_lowercase().contains("not arm") || target.kind == "qemu" {
+    // What somebody else recorded: whether it was an Arm CPU is for them to say.
+    if target.kind == "recorded"
+        || target.physical_arm
+        || name.to_lowercase().contains("not arm")
+        || target.kind == "qemu"
+    {
         let emulated = target.kind == "qemu" && !name.to_lowercase().contains("emulat");
         return if emulated { format!("on {name} (emulated, no latency)") } else { format!("on {name}") };
     }

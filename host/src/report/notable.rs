@@ -45,7 +45,7 @@ pub fn of(document: &ProfileDocument) -> Vec<ProfileInsight> {
     if times_mean_something {
         found.extend(layout(document, &numbers));
         found.extend(boundaries(document, &numbers));
-        found.extend(between(&numbers));
+        found.extend(between(document, &numbers));
         found.extend(tracer(document, &numbers));
         found.extend(unsteady(document, &numbers));
         found.extend(matrix_bound(document, &numbers));
@@ -163,9 +163,10 @@ fn boundaries(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
     })
 }
 
-fn between(numbers: &Numbers) -> Weighed {
+fn between(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
     let share = numbers.between / numbers.method;
-    (share >= 0.05).then(|| {
+    // Without kernels all time is between them.
+    (share >= 0.05 && !document.breakdown.rows.is_empty()).then(|| {
         let text =
             format!("{} ({}) of the time passes between instructions", percent(share), milliseconds(numbers.between));
         let next = "Trace with fewer threads, or on a quieter machine: usually this is the tracer itself".to_owned();
@@ -226,4 +227,161 @@ fn matrix_bound(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
             "Quantize the model, use a smaller one, or a CPU with SME2 (`--project sme2` gives a range)".to_owned();
         (0.01, insight("matrix-bound", text, Some(next)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Evidence, Interval, Measured, TargetLabel};
+    use crate::profile::{Breakdown, Event, RunTrace, Trace, profile};
+    use crate::torch::protocol::Reason;
+
+    fn target(kind: &str) -> TargetLabel {
+        TargetLabel {
+            kind: kind.to_owned(),
+            name: "this host".to_owned(),
+            architecture: "x86_64".to_owned(),
+            physical_arm: false,
+        }
+    }
+
+    /// A program of calls: each is a delegate's with its kernels and what it takes beside them, or a kernel's.
+    enum Call<'a> {
+        Delegate(&'a [(&'a str, u64)], u64),
+        Kernel(&'a str, u64),
+    }
+    use Call::{Delegate, Kernel};
+
+    /// The profile of three runs, the last so many ticks longer than the first; `between` is the time outside of
+    /// instructions.
+    fn document(calls: &[Call<'_>], between: u64, slower: u64) -> ProfileDocument {
+        let run = |extra: u64| {
+            let (mut events, mut now) = (Vec::new(), 0);
+            let event = |name: &str, delegate: bool, instruction: i64, from: u64, to: u64| Event {
+                name: name.to_owned(),
+                delegate,
+                instruction: Some(instruction),
+                start: from,
+                end: to,
+            };
+            for (instruction, call) in (0..).zip(calls) {
+                let begin = now;
+                match call {
+                    Delegate(kernels, beside) => {
+                        for (name, ticks) in *kernels {
+                            events.push(event(name, true, instruction, now, now + ticks));
+                            now += ticks;
+                        }
+                        now += beside;
+                        events.push(event("DELEGATE_CALL", false, instruction, begin, now));
+                    }
+                    Kernel(name, ticks) => {
+                        now += ticks;
+                        events.push(event(&format!("native_call_{name}"), false, instruction, begin, now));
+                        events.push(event("OPERATOR_CALL", false, instruction, begin, now));
+                    }
+                }
+            }
+            events.push(Event {
+                start: 0,
+                end: now + between + extra,
+                name: "Method::execute".to_owned(),
+                ..Event::default()
+            });
+            RunTrace { name: "Execute".to_owned(), events }
+        };
+        let trace = Trace { runs: vec![run(0), run(slower / 2), run(slower)] };
+        let found = profile(&trace, 1000.0, &target("local")).expect("profile");
+        ProfileDocument::of_trace("net.py".to_owned(), target("local"), Breakdown::of(&found))
+    }
+
+    fn codes(document: &ProfileDocument) -> Vec<String> {
+        of(document).into_iter().map(|insight| insight.code).collect()
+    }
+
+    const CONVOLUTION: &str = "Convolution (NHWC, F32) IGEMM #1";
+    const MOVE: &str = "Transpose (ND, X32) #1";
+    const OTHER: &str = "Max Pooling (NHWC, F32) #1";
+
+    #[test]
+    fn a_balanced_program_leaves_nothing_to_say() {
+        let calm =
+            document(&[Delegate(&[(CONVOLUTION, 500), (OTHER, 450), (MOVE, 40)], 5), Kernel("mean.out", 10)], 5, 0);
+        assert_eq!(codes(&calm), Vec::<String>::new());
+        assert_eq!(codes(&document(&[], 0, 0)), Vec::<String>::new());
+    }
+
+    /// What fires each code of the catalogue, and the same a little below its limit, where it is silent.
+    #[test]
+    fn every_code_fires_where_it_should_and_only_there() {
+        let base: &[(&str, u64)] = &[(CONVOLUTION, 500), (OTHER, 450)];
+        let two = |beside: u64| [Delegate(base, beside / 2), Delegate(&[(OTHER, 50)], beside / 2)];
+        let tracer = |untraced: f64| {
+            let mut document = document(&[Delegate(base, 0)], 0, 0);
+            document.untraced = Some(Evidence::Measured(Measured {
+                value: untraced,
+                unit: "ms".to_owned(),
+                target: target("local"),
+                samples: 9,
+                interval: None::<Interval>,
+            }));
+            document
+        };
+        let cases: [(&str, ProfileDocument, ProfileDocument); 8] = [
+            (
+                "fallback-dominates",
+                document(&[Delegate(base, 0), Kernel("_softmax.out", 60)], 0, 0),
+                document(&[Delegate(base, 0), Kernel("_softmax.out", 40)], 0, 0),
+            ),
+            (
+                "layout-conversion",
+                document(&[Delegate(&[(CONVOLUTION, 500), (OTHER, 300), (MOVE, 160)], 0)], 0, 0),
+                document(&[Delegate(&[(CONVOLUTION, 500), (OTHER, 400), (MOVE, 140)], 0)], 0, 0),
+            ),
+            ("delegate-boundaries", document(&two(140), 0, 0), document(&two(80), 0, 0)),
+            ("between-instructions", document(&[Delegate(base, 0)], 60, 0), document(&[Delegate(base, 0)], 40, 0)),
+            ("tracer-cost", tracer(0.95 / 1.25), tracer(0.95 / 1.15)),
+            ("unsteady", document(&[Delegate(base, 0)], 0, 400), document(&[Delegate(base, 0)], 0, 100)),
+            (
+                "unknown-kernels",
+                document(&[Delegate(base, 0), Kernel("mine.out", 20)], 0, 0),
+                document(&[Delegate(base, 0), Kernel("mine.out", 5)], 0, 0),
+            ),
+            (
+                "matrix-bound",
+                document(&[Delegate(&[(CONVOLUTION, 820), (OTHER, 180)], 0)], 0, 0),
+                document(&[Delegate(&[(CONVOLUTION, 780), (OTHER, 220)], 0)], 0, 0),
+            ),
+        ];
+        assert_eq!(
+            cases.each_ref().map(|(code, ..)| *code),
+            CATALOGUE.iter().map(|(code, _)| *code).collect::<Vec<_>>()[..]
+        );
+        for (code, fires, silent) in &cases {
+            assert!(codes(fires).iter().any(|found| found == code), "{code}: {:?}", of(fires));
+            assert!(!codes(silent).iter().any(|found| found == code), "{code}: {:?}", of(silent));
+        }
+    }
+
+    #[test]
+    fn a_fallback_is_told_with_its_reason_its_rule_and_the_next_command() {
+        let mut document = document(&[Delegate(&[(OTHER, 400)], 0), Kernel("_softmax.out", 600)], 0, 0);
+        document.reasons.push(FallbackReason {
+            instruction: 1,
+            kernel: "aten::_softmax.out".to_owned(),
+            nodes: vec!["softmax".to_owned()],
+            source: None,
+            module_path: String::new(),
+            reason: Reason { code: "constraint".to_owned(), text: String::new(), partitioner: String::new() },
+        });
+        let found = of(&document);
+        let first = found.first().expect("an insight");
+        assert!(first.text.starts_with("Kernels outside of delegates take 60.0 % (0.600 ms) of the time"), "{first:?}");
+        assert!(first.text.contains("Rule dd-001 is made for it, and could gain up to 2.50×"), "{first:?}");
+        assert_eq!(first.next.as_deref(), Some("delegate-doctor optimize net.py"));
+        document.target = target("recorded");
+        assert_eq!(of(&document)[0].next, None, "nobody knows the model of a recording");
+        document.target = target("qemu");
+        assert_eq!(codes(&document), ["fallback-dominates"], "only what ran is told of an emulated CPU");
+    }
 }
