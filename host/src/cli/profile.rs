@@ -7,6 +7,7 @@ use super::targets::TargetArguments;
 use crate::output::{Exit, Failure};
 use crate::profile::{self, Breakdown, etdump};
 use crate::report::breakdown::{ProfileDocument, chrome_trace};
+use crate::report::{html, timeline};
 use crate::settings::{OptimizeArguments, OptimizeSettings};
 use crate::{files, interrupt, pipeline, run_folder};
 
@@ -23,6 +24,7 @@ Examples:
   delegate-doctor profile examples/segmenter.py
   delegate-doctor profile examples/segmenter.py --target qemu:max     Which kernels an Arm CPU would run
   delegate-doctor profile --etdump app.etdp --recorded-on \"Pixel 8\"
+  delegate-doctor profile --etdump app.etdp --format html > app.html   One page for a browser
   delegate-doctor profile --etdump app.etdp --format chrome > app.json   For Perfetto"
 )]
 pub(super) struct Arguments {
@@ -71,6 +73,8 @@ enum ProfileFormat {
     Csv,
     /// A timeline of one traced run, for Perfetto and chrome://tracing
     Chrome,
+    /// One self-contained page
+    Html,
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
@@ -90,6 +94,10 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
             context.printer.raw(&rows)
         }
         ProfileFormat::Chrome => context.printer.json(&chrome_trace(&trace, ns_per_tick, &document.target)),
+        ProfileFormat::Html => {
+            let spans = timeline::spans(&chrome_trace(&trace, ns_per_tick, &document.target));
+            context.printer.raw(html::render_profile(&document, Some(&spans))?.as_bytes())
+        }
     };
     Exit::of_write(written)?;
     Ok(Exit::Answered)
@@ -130,6 +138,11 @@ fn made(arguments: Arguments, context: &Context) -> Result<Option<Shown>, Failur
     };
     let kept = profiled.folder.join(run_folder::PROFILE);
     files::write_json(&kept, &profiled.document)?;
-    context.printer.note(&format!("Profile: `{}`", kept.display()));
+    let run = chrome_trace(&profiled.trace, profiled.ns_per_tick, &profiled.document.target);
+    files::write_json(&profiled.folder.join(run_folder::TIMELINE), &run)?;
+    let page = html::render_profile(&profiled.document, Some(&timeline::spans(&run)))?;
+    let shown = profiled.folder.join(run_folder::PROFILE_PAGE);
+    files::write_atomic(&shown, page.as_bytes())?;
+    context.printer.note(&format!("Profile: `{}`, and `{}` for a browser", kept.display(), shown.display()));
     Ok(Some((profiled.document, profiled.trace, profiled.ns_per_tick)))
 }

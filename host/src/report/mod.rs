@@ -17,6 +17,7 @@ pub mod html;
 pub mod layout;
 pub mod model;
 pub mod terminal;
+pub mod timeline;
 pub mod visible;
 pub mod wording;
 

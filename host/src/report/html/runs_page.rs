@@ -1,0 +1,111 @@
+//! The page with the history of runs, which a server shows.
+
+use serde::{Deserialize, Serialize};
+
+use super::view::Fig;
+use super::{Data, Delivery, Error, fill_with_tables, script_json};
+use crate::evidence::Evidence;
+use crate::report::figures;
+use crate::report::wording::Tone;
+
+/// Name of the JSON form that the page holds.
+const SCHEMA: &str = "delegate-doctor/runs";
+/// Version of the JSON form.
+const VERSION: u32 = 1;
+
+/// Runs of one folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunList {
+    schema: String,
+    version: u32,
+    folder: String,
+    runs: Vec<ListedRun>,
+}
+
+/// A run in the list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListedRun {
+    /// of its folder
+    pub name: String,
+    /// path of its page on the server; none when there is nothing to show
+    pub href: Option<String>,
+    /// `optimize`, `profile`, `comparison`, or `unknown`
+    pub kind: String,
+    /// the model, as the user named it
+    pub subject: String,
+    /// when it began, RFC 3339
+    pub date: String,
+    /// in words
+    pub status: String,
+    /// name of the [`Tone`] of the status
+    pub tone: String,
+    /// of the method, or of the model without a tracer; unit `ms`
+    pub time: Option<Evidence>,
+    /// how many times as fast it became; unit `ratio`
+    pub ratio: Option<Evidence>,
+}
+
+impl RunList {
+    /// Runs of a folder, the newest first.
+    pub fn new(folder: String, mut runs: Vec<ListedRun>) -> Self {
+        runs.sort_by(|left, right| (&right.date, &right.name).cmp(&(&left.date, &left.name)));
+        Self { schema: SCHEMA.to_owned(), version: VERSION, folder, runs }
+    }
+}
+
+#[derive(Serialize)]
+struct View {
+    folder: String,
+    count: String,
+    runs: Vec<RunView>,
+}
+
+#[derive(Serialize)]
+struct RunView {
+    name: String,
+    href: Option<String>,
+    kind: String,
+    subject: String,
+    date: String,
+    status: String,
+    tone: &'static str,
+    mark: &'static str,
+    time: Option<Fig>,
+    ratio: Option<Fig>,
+    sort_time: f64,
+    sort_ratio: f64,
+}
+
+/// Renders the page with the history.
+///
+/// # Errors
+/// None that memory does not have.
+pub fn render_runs(list: &RunList, delivery: Delivery<'_>) -> Result<String, Error> {
+    let data = Data { name: "runs.json", json: script_json(list)? };
+    let view = View {
+        folder: list.folder.clone(),
+        count: figures::counted(list.runs.len() as u64, "run"),
+        runs: list.runs.iter().map(run).collect(),
+    };
+    fill_with_tables("runs.html", view, &data, delivery)
+}
+
+fn run(run: &ListedRun) -> RunView {
+    let tones = [Tone::Good, Tone::Bad, Tone::Warn, Tone::Neutral];
+    let tone = tones.into_iter().find(|tone| tone.name() == run.tone).unwrap_or(Tone::Neutral);
+    let number = |evidence: &Option<Evidence>| evidence.as_ref().map_or(f64::NAN, figures::number);
+    RunView {
+        name: run.name.clone(),
+        href: run.href.clone(),
+        kind: run.kind.clone(),
+        subject: run.subject.clone(),
+        date: run.date.clone(),
+        status: run.status.clone(),
+        tone: tone.name(),
+        mark: tone.mark(),
+        time: run.time.as_ref().map(Fig::of),
+        ratio: run.ratio.as_ref().map(Fig::of),
+        sort_time: number(&run.time),
+        sort_ratio: number(&run.ratio),
+    }
+}
