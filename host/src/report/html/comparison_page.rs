@@ -257,9 +257,7 @@ fn bars(document: &ComparisonDocument, compared: bool) -> Vec<Bar> {
             .collect();
         let named: f64 = document.categories.iter().map(time).sum();
         parts.push(Part { class: "rest", width: per_cent(of(method) - named, whole) });
-        let told = |it: &CategoryChange| {
-            format!("{} {}", category_name(it.category), figures::milliseconds(time(it)))
-        };
+        let told = |it: &CategoryChange| format!("{} {}", category_name(it.category), figures::milliseconds(time(it)));
         Bar {
             name,
             total: method.as_ref().map_or_else(|| "not measured".to_owned(), |it| Figure::of(it).value),

@@ -86,8 +86,7 @@ impl<'a> Module<'a> {
         }
         let name = if row.delegated { family_of(&row.name) } else { row.name.as_str() };
         let class = category_class(row.category);
-        let family =
-            self.families.entry((name, row.delegated)).or_insert(Family { time: 0.0, kernels: 0, class });
+        let family = self.families.entry((name, row.delegated)).or_insert(Family { time: 0.0, kernels: 0, class });
         family.time += time;
         family.kernels += 1;
     }

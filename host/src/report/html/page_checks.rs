@@ -79,3 +79,15 @@ pub(super) fn ids_fit(name: &str, page: &str) {
         assert!(ids.contains(&reference), "{name}: nothing is called `{reference}`");
     }
 }
+
+/// Every table has a caption, and every head of it a scope.
+pub(super) fn tables_are_described(name: &str, page: &str) {
+    for table in page.split("<table").skip(1) {
+        let table = table.split("</table>").next().unwrap_or_default();
+        assert!(table.contains("<caption"), "{name}: a table without a caption");
+        for head in table.split("<th ").skip(1) {
+            assert!(head.starts_with("scope=\""), "{name}: a head without a scope");
+        }
+        assert!(!table.contains("<th>"), "{name}: a head without a scope");
+    }
+}

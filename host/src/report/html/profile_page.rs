@@ -185,18 +185,29 @@ pub(super) fn warning(target: &crate::evidence::TargetLabel) -> Option<String> {
 impl View {
     fn of(document: &ProfileDocument, timeline: Option<&[Span]>) -> Self {
         let breakdown = &document.breakdown;
-        let mut place =
-            format!("MEASURED {}, {}", figures::on_target(&document.target), figures::counted(breakdown.runs, "traced run"));
+        let mut place = format!(
+            "MEASURED {}, {}",
+            figures::on_target(&document.target),
+            figures::counted(breakdown.runs, "traced run")
+        );
         if let Some(threads) = document.threads {
             place.push_str(&format!(", {}", figures::counted(u64::from(threads), "thread")));
         }
         let measured = [
             ("Without tracer", document.untraced.as_ref(), "median of runs without a tracer"),
-            ("Layout, copies", Some(&breakdown.layout_conversion), "kernels that only copy or change a layout, also counted in their categories"),
+            (
+                "Layout, copies",
+                Some(&breakdown.layout_conversion),
+                "kernels that only copy or change a layout, also counted in their categories",
+            ),
             ("Peak memory", document.peak_memory.as_ref(), "of the process that ran the program"),
         ];
         let lines = [
-            ("In delegates, not explained", &breakdown.unexplained_in_delegates, "delegate calls without the kernels that the delegate reports: the boundary, buffers, rounding of its clock"),
+            (
+                "In delegates, not explained",
+                &breakdown.unexplained_in_delegates,
+                "delegate calls without the kernels that the delegate reports: the boundary, buffers, rounding of its clock",
+            ),
             ("Between instructions", &breakdown.between_instructions, "of the method, outside of all its instructions"),
         ];
         let modules: std::collections::HashMap<i64, &str> =
@@ -381,5 +392,7 @@ fn draw(spans: &[Span]) -> Option<Timeline> {
     })
 }
 
+#[cfg(test)]
+pub(in crate::report) mod samples;
 #[cfg(test)]
 mod tests;

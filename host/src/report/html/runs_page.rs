@@ -109,3 +109,41 @@ fn run(run: &ListedRun) -> RunView {
         sort_ratio: number(&run.ratio),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::page_checks;
+    use super::super::profile_page::samples::HOSTILE;
+    use super::*;
+
+    fn run(name: &str, date: &str) -> ListedRun {
+        ListedRun {
+            name: name.to_owned(),
+            href: Some("/runs/x/".to_owned()),
+            kind: "profile".to_owned(),
+            subject: HOSTILE.to_owned(),
+            date: date.to_owned(),
+            status: HOSTILE.to_owned(),
+            tone: HOSTILE.to_owned(),
+            time: None,
+            ratio: None,
+        }
+    }
+
+    #[test]
+    fn the_newest_run_is_first() {
+        let runs = vec![run("a", "2026-01-01T00:00:00Z"), run("b", "2026-02-01T00:00:00Z"), run(HOSTILE, "")];
+        for runs in [runs, Vec::new()] {
+            let list = RunList::new(HOSTILE.to_owned(), runs);
+            let page = render_runs(&list, Delivery::File).expect("page");
+            page_checks::loads_nothing("runs", &page);
+            page_checks::is_balanced("runs", &page);
+            page_checks::strings_are_text("runs", &page);
+            page_checks::ids_fit("runs", &page);
+            page_checks::tables_are_described("runs", &page);
+            let read: RunList = serde_json::from_str(page_checks::data(&page)).expect("data");
+            assert_eq!(read, list);
+            assert!(list.runs.is_empty() || (list.runs[0].name == "b" && list.runs[1].name == "a"));
+        }
+    }
+}
