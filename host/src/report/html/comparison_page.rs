@@ -93,7 +93,7 @@ struct RowView {
 #[derive(Serialize)]
 struct Bar {
     name: &'static str,
-    total: String,
+    total: Option<Fig>,
     words: String,
     parts: Vec<Part>,
 }
@@ -260,7 +260,7 @@ fn bars(document: &ComparisonDocument, compared: bool) -> Vec<Bar> {
         let told = |it: &CategoryChange| format!("{} {}", category_name(it.category), figures::milliseconds(time(it)));
         Bar {
             name,
-            total: method.as_ref().map_or_else(|| "not measured".to_owned(), |it| Figure::of(it).value),
+            total: method.as_ref().map(Fig::of),
             words: document.categories.iter().map(told).collect::<Vec<_>>().join(", "),
             parts,
         }
