@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::profile_page::{category_class, category_name, interval, per_cent};
+use super::profile_page::{category_class, category_name, interval, per_cent, sort_key};
 use super::view::Fig;
 use super::{Data, Delivery, Error, fill_with_tables, script_json};
 use crate::evidence::Evidence;
@@ -169,7 +169,7 @@ fn side(name: &'static str, side: &ComparedSide) -> SideView {
 
 fn change(change: &Change) -> ChangeView {
     let fig = |evidence: &Option<Evidence>| evidence.as_ref().map(Fig::of);
-    let number = |evidence: &Option<Evidence>| evidence.as_ref().map_or(f64::NAN, figures::number);
+    let number = |evidence: &Option<Evidence>| evidence.as_ref().map_or(f64::NAN, sort_key);
     let faster = change.ratio.as_ref().is_some_and(|ratio| figures::number(ratio) > 1.0);
     let (words, tone) = match (&change.before, &change.after, &change.ratio, change.significant) {
         (None, Some(_), ..) => ("new", "neutral"),

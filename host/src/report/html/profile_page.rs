@@ -173,6 +173,11 @@ pub(super) fn per_cent(part: f64, whole: f64) -> f64 {
     if share.is_finite() { share.clamp(0.0, 100.0) } else { 0.0 }
 }
 
+/// What a table sorts a figure by: a plain number for the script, which knows no other spelling of infinity.
+pub(super) fn sort_key(evidence: &Evidence) -> f64 {
+    figures::number(evidence).clamp(-1e300, 1e300)
+}
+
 /// Why times of this document are not those of a physical Arm CPU.
 pub(super) fn warning(target: &crate::evidence::TargetLabel) -> Option<String> {
     if target.measures_speed() {
@@ -268,7 +273,7 @@ fn part(total: &CategoryTotal, method: f64) -> Part {
         share: Fig::of(&total.share),
         outside: Fig::of(&total.outside),
         kernels: total.kernels,
-        sort: [time, figures::number(&total.share), figures::number(&total.outside)],
+        sort: [&total.time, &total.share, &total.outside].map(sort_key),
     }
 }
 
@@ -296,7 +301,7 @@ fn family(bottleneck: &Bottleneck) -> FamilyRow {
         time: Fig::of(&bottleneck.time),
         share: Fig::of(&bottleneck.share),
         at_most: Fig::of(&bottleneck.at_most),
-        sort: [&bottleneck.time, &bottleneck.share, &bottleneck.at_most].map(figures::number),
+        sort: [&bottleneck.time, &bottleneck.share, &bottleneck.at_most].map(sort_key),
     }
 }
 
@@ -314,7 +319,7 @@ fn kernel(number: usize, row: &Row, module: Option<&str>) -> KernelRow {
         time: time.value,
         interval: time.interval.unwrap_or_default(),
         share: Figure::of(&row.share).value,
-        sort: [row.calls, figures::number(&row.time), figures::number(&row.share)],
+        sort: [row.calls, sort_key(&row.time), sort_key(&row.share)],
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::profile_page::sort_key;
 use super::view::Fig;
 use super::{Data, Delivery, Error, fill_with_tables, script_json};
 use crate::evidence::Evidence;
@@ -33,7 +34,7 @@ pub struct ListedRun {
     pub kind: String,
     /// the model, as the user named it
     pub subject: String,
-    /// when it began, RFC 3339
+    /// when it began, RFC 3339; in UTC once it is in a [`RunList`]
     pub date: String,
     /// in words
     pub status: String,
@@ -48,9 +49,19 @@ pub struct ListedRun {
 impl RunList {
     /// Runs of a folder, the newest first.
     pub fn new(folder: String, mut runs: Vec<ListedRun>) -> Self {
+        for run in &mut runs {
+            if let Some(time) = timestamp(&run.date) {
+                run.date = time.to_string();
+            }
+        }
         runs.sort_by(|left, right| (&right.date, &right.name).cmp(&(&left.date, &left.name)));
         Self { schema: SCHEMA.to_owned(), version: VERSION, folder, runs }
     }
+}
+
+fn timestamp(text: &str) -> Option<jiff::Timestamp> {
+    let zoned = text.parse::<jiff::ZonedDateTime>().map(|time| time.timestamp());
+    zoned.or_else(|_| text.parse()).ok()
 }
 
 #[derive(Serialize)]
@@ -67,6 +78,7 @@ struct RunView {
     kind: String,
     subject: String,
     date: String,
+    shown_date: String,
     status: String,
     tone: &'static str,
     mark: &'static str,
@@ -93,12 +105,14 @@ pub fn render_runs(list: &RunList, delivery: Delivery<'_>) -> Result<String, Err
 fn run(run: &ListedRun) -> RunView {
     let tones = [Tone::Good, Tone::Bad, Tone::Warn, Tone::Neutral];
     let tone = tones.into_iter().find(|tone| tone.name() == run.tone).unwrap_or(Tone::Neutral);
-    let number = |evidence: &Option<Evidence>| evidence.as_ref().map_or(f64::NAN, figures::number);
+    let number = |evidence: &Option<Evidence>| evidence.as_ref().map_or(f64::NAN, sort_key);
     RunView {
         name: run.name.clone(),
         href: run.href.clone(),
         kind: run.kind.clone(),
         subject: run.subject.clone(),
+        shown_date: timestamp(&run.date)
+            .map_or_else(|| run.date.clone(), |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string()),
         date: run.date.clone(),
         status: run.status.clone(),
         tone: tone.name(),
@@ -132,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_newest_run_is_first() {
-        let runs = vec![run("a", "2026-01-01T00:00:00Z"), run("b", "2026-02-01T00:00:00Z"), run(HOSTILE, "")];
+        let runs = vec![run("a", "2026-02-01T00:30:00Z"), run("b", "2026-02-01T00:00:00-01:00[-01:00]"), run(HOSTILE, "")];
         for runs in [runs, Vec::new()] {
             let list = RunList::new(HOSTILE.to_owned(), runs);
             let page = render_runs(&list, Delivery::File).expect("page");
@@ -143,7 +157,9 @@ mod tests {
             page_checks::tables_are_described("runs", &page);
             let read: RunList = serde_json::from_str(page_checks::data(&page)).expect("data");
             assert_eq!(read, list);
-            assert!(list.runs.is_empty() || (list.runs[0].name == "b" && list.runs[1].name == "a"));
+            let dated: Vec<_> = list.runs.iter().map(|run| (run.name.as_str(), run.date.as_str())).collect();
+            let expected = [("b", "2026-02-01T01:00:00Z"), ("a", "2026-02-01T00:30:00Z"), (HOSTILE, "")];
+            assert!(dated.is_empty() || dated == expected, "{dated:?}");
         }
     }
 }
