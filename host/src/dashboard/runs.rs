@@ -175,13 +175,21 @@ impl Run {
 
     fn listed(&self) -> ListedRun {
         let record = self.read(RECORD).ok().and_then(|bytes| serde_json::from_slice::<RunRecord>(&bytes).ok());
+        // The name of the command comes before anything that a user chooses.
+        let asked = record.as_ref().and_then(|record| {
+            record.command.iter().find_map(|word| match word.as_str() {
+                "optimize" => Some(Kind::Optimize),
+                "profile" => Some(Kind::Profile),
+                _ => None,
+            })
+        });
         let changed = self.files.first().map_or(0, |(_, changed, _)| *changed);
         let changed = i64::try_from(changed / 1_000_000_000).unwrap_or(0);
         let changed = jiff::Timestamp::from_second(changed).map(|time| time.to_string()).unwrap_or_default();
         let blank = ListedRun {
             name: self.name.clone(),
             href: (self.kind != Kind::Unanswered).then(|| self.href()),
-            kind: self.kind.name().to_owned(),
+            kind: asked.filter(|_| self.kind == Kind::Unanswered).unwrap_or(self.kind).name().to_owned(),
             subject: record.as_ref().map(|record| record.model.clone()).unwrap_or_default(),
             date: record.map_or(changed, |record| record.created),
             status: String::new(),

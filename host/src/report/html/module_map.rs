@@ -217,3 +217,42 @@ fn told(name: &str, time: f64, share: f64, kernels: usize) -> String {
     let (time, share) = (figures::milliseconds(time), figures::percent(share));
     format!("{name}: {time}, {share} of the time in kernels, {}", figures::counted(kernels as u64, "kernel"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile_page::samples;
+    use super::*;
+    use crate::report::breakdown::InstructionModule;
+
+    #[test]
+    fn every_level_fits_into_the_one_above() {
+        for (name, document, _) in samples::all() {
+            let map = ModuleMap::of(&document);
+            for cell in &map.cells {
+                assert!(cell.left >= 0.0 && cell.left + cell.width <= 100.0 + 1e-6, "{name}: {cell:?}");
+                let holds = |above: &Cell| {
+                    above.level + 1 == cell.level
+                        && above.left <= cell.left + 1e-6
+                        && above.left + above.width + 1e-6 >= cell.left + cell.width
+                };
+                assert!(cell.level == 0 || map.cells.iter().any(holds), "{name}: {cell:?}");
+            }
+            assert!(map.cells.is_empty() == document.breakdown.rows.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn modules_that_only_hold_another_are_told_with_it_and_depth_has_an_end() {
+        let (_, mut document, _) = samples::all().swap_remove(0);
+        let map = ModuleMap::of(&document);
+        let names: Vec<&str> = map.modules.iter().map(|row| row.name.as_str()).collect();
+        let expected = ["(the whole model)", "head.activation", "encoder.layers", "decoder", "decoder.psp"];
+        assert_eq!(names.get(..5), Some(&expected[..]), "{names:?}");
+        assert_eq!(map.modules[0].share, "100 %");
+        let module_path = vec!["x"; 3000].join(".");
+        document.modules = vec![InstructionModule { instruction: 0, module_path, nodes: 1 }];
+        let map = ModuleMap::of(&document);
+        assert!(map.levels <= DEEPEST + 2, "{}", map.levels);
+        assert!(map.modules.iter().any(|row| row.name == "(module not known)"));
+    }
+}

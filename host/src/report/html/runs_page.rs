@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn the_newest_run_is_first() {
-        let runs = vec![run("a", "2026-02-01T00:30:00Z"), run("b", "2026-02-01T00:00:00-01:00[-01:00]"), run(HOSTILE, "")];
+        let runs =
+            vec![run("a", "2026-02-01T00:30:00Z"), run("b", "2026-02-01T00:00:00-01:00[-01:00]"), run(HOSTILE, "")];
         for runs in [runs, Vec::new()] {
             let list = RunList::new(HOSTILE.to_owned(), runs);
             let page = render_runs(&list, Delivery::File).expect("page");
