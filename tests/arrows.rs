@@ -33,6 +33,7 @@ const STAGES: &[&str] = &[
 const SPINE: &[&str] = &[
     "account",
     "clock",
+    "dashboard",
     "equivalence",
     "pipeline",
     "profiling",

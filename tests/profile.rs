@@ -76,6 +76,10 @@ fn a_recorded_trace_is_written_for_programs() {
     assert!((times - method).abs() < 1e-9 * method);
     assert_eq!((&rows[1][0], &rows[1][2]), ("Convolution (NHWC, F32) IGEMM #1", "Conv2D"));
 
+    let page = recorded(&sandbox, &[path, "--format", "html"]).good().stdout;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Convolution (NHWC, F32) IGEMM #1"));
+    assert!(page.contains("id=\"timeline\""), "one run is drawn");
+
     let timeline = json(&recorded(&sandbox, &[path, "--format", "chrome"]).good());
     let events = timeline["traceEvents"].as_array().expect("events");
     assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 8);
@@ -154,6 +158,10 @@ fn a_model_is_profiled_with_the_reason_of_every_fallback() {
     assert!(number(&document["untraced"]) > 0.0 && document["program_bytes"].as_u64().expect("size") > 0);
     let kept = fs_err::read_to_string(sandbox.work().join("run/profile.json")).expect("kept");
     assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), document);
+    let page = fs_err::read_to_string(sandbox.work().join("run/profile.html")).expect("page");
+    assert!(page.contains("Outside of the delegate, and why") && page.contains("id=\"timeline\""));
+    let run = fs_err::read_to_string(sandbox.work().join("run/timeline.json")).expect("timeline");
+    assert!(serde_json::from_str::<Value>(&run).expect("JSON")["traceEvents"].is_array());
 }
 
 /// The page holds what real traces named; what the tables of categories say today must still be that.

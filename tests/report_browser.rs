@@ -1,5 +1,5 @@
-//! The report page in a real browser: its script runs, its policy blocks nothing of its own, and it fits
-//! the width of a phone.
+//! Pages in a real browser: their scripts run, their policies block nothing of their own, and they fit the width of
+//! a phone.
 //!
 //! Skipped, saying so, where there is no Chromium.
 
@@ -8,8 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dd_tests::workspace;
+use delegate_doctor::report::breakdown::ProfileDocument;
+use delegate_doctor::report::comparison::ComparisonDocument;
 use delegate_doctor::report::html;
 use delegate_doctor::report::model::Report;
+use delegate_doctor::report::timeline::Span;
 
 /// Names that Chromium goes by.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
@@ -93,18 +96,59 @@ fn open(browser: &Path, page: &str) -> Opened {
 }
 
 fn reports() -> Vec<(String, Report)> {
-    let folder = workspace().join("tests/fixtures/reports/v1");
-    let mut reports: Vec<_> = fs_err::read_dir(folder)
-        .expect("fixtures")
-        .map(|entry| {
-            let path = entry.expect("entry").path();
-            let name = path.file_stem().expect("name").to_string_lossy().into_owned();
-            (name, Report::from_json(&fs_err::read(&path).expect("fixture")).expect("report"))
-        })
-        .collect();
-    reports.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let read = |(name, bytes): (String, Vec<u8>)| (name, Report::from_json(&bytes).expect("report"));
+    let reports: Vec<_> = fixtures("reports/v1").into_iter().map(read).collect();
     assert!(reports.len() >= 7, "the fixtures are there");
     reports
+}
+
+fn fixtures(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let read = |entry: std::io::Result<fs_err::DirEntry>| {
+        let path = entry.expect("entry").path();
+        (path.file_stem().expect("name").to_string_lossy().into_owned(), fs_err::read(&path).expect("fixture"))
+    };
+    let folder = workspace().join("tests/fixtures").join(folder);
+    let mut fixtures: Vec<_> = fs_err::read_dir(folder).expect("fixtures").map(read).collect();
+    fixtures.sort();
+    fixtures
+}
+
+fn profiles() -> Vec<(String, ProfileDocument)> {
+    let read = |(name, bytes): (String, Vec<u8>)| (name, serde_json::from_slice(&bytes).expect("profile"));
+    let profiles: Vec<_> = fixtures("profiles/v1").into_iter().map(read).collect();
+    assert!(profiles.len() >= 5, "the fixtures are there");
+    profiles
+}
+
+/// A run with a name in it that must stay a name.
+fn timeline() -> Vec<Span> {
+    let span = |at: u32| Span {
+        name: format!("<script>document.title='owned'</script> #{at}"),
+        delegated: at % 3 > 0,
+        instruction: Some(i64::from(at / 3)),
+        start_us: f64::from(at) * 10.0,
+        duration_us: f64::from(at % 7) + 0.5,
+    };
+    (0..300).map(span).collect()
+}
+
+/// Every page with tables: its name, what its script says that it shows, and the page.
+fn pages_with_tables() -> Vec<(String, &'static str, String)> {
+    let profiles = profiles();
+    let of = |name: &str| profiles.iter().find(|(it, _)| it == name).map(|(_, document)| document).expect("profile");
+    let mut pages = Vec::new();
+    for (name, document) in &profiles {
+        let page = html::render_profile(document, Some(&timeline())).expect("page");
+        pages.push((format!("profile {name}"), "delegate-doctor/profile 1", page));
+    }
+    for (before, after) in
+        [("segmenter", "repaired"), ("segmenter", "emulated"), ("hostile", "segmenter"), ("empty", "empty")]
+    {
+        let document = ComparisonDocument::of(of(before), of(after));
+        let page = html::render_comparison(&document).expect("page");
+        pages.push((format!("{before} to {after}"), "delegate-doctor/comparison 1", page));
+    }
+    pages
 }
 
 #[test]
@@ -116,21 +160,76 @@ fn every_page_runs_its_script_and_fits_a_phone() {
         }
         return;
     };
-    for (name, report) in reports() {
-        let page = html::render(&report).expect("page");
+    let report =
+        |(name, report): (String, Report)| (name, "delegate-doctor/report 1", html::render(&report).expect("page"));
+    for (name, schema, page) in reports().into_iter().map(report).chain(pages_with_tables()) {
         // With everything unfolded, so that nothing too wide hides.
         let unfolded = framed(&page.replace("<details", "<details open"));
         for (place, document, width) in [("window", &page, "1200"), ("phone", &unfolded, "360")] {
             let opened = open(&browser, document);
             assert_eq!(opened.console, Vec::<String>::new(), "{name}, {place}");
             assert_eq!(opened.told("error"), None, "{name}, {place}");
-            assert_eq!(opened.told("report"), Some("delegate-doctor/report 1"), "{name}, {place}: the script ran");
+            assert_eq!(opened.told("report"), Some(schema), "{name}, {place}: the script ran");
             assert_eq!(opened.told("width"), Some(width), "{name}, {place}");
             assert_eq!(opened.told("overflow"), Some("0"), "{name}, {place}: wider than the window");
             assert!(!opened.dom.contains("<title>owned</title>"), "{name}, {place}: a string became a script");
             assert_ne!(opened.told("title"), Some("owned"), "{name}, {place}: a string became a script");
         }
     }
+}
+
+/// A script that presses buttons in a page, allowed by the page's own policy.
+fn driven(page: &str, script: &str) -> String {
+    // The policy names the page's script by its hash: without it, everything in the page runs.
+    let (before, rest) = page.split_once("script-src 'sha256-").expect("policy");
+    let (_, after) = rest.split_once("';").expect("hash");
+    format!("{before}script-src 'unsafe-inline';{after}")
+        .replace("</body>", &format!("<script>{script}</script></body>"))
+}
+
+#[test]
+fn tables_are_sorted_and_filtered() {
+    let Some(browser) = browser() else { return };
+    let (_, document) = profiles().into_iter().find(|(name, _)| name == "segmenter").expect("profile");
+    let page = html::render_profile(&document, None).expect("page");
+    let script = r#"
+(function () {
+  var told = document.documentElement.dataset, table = document.getElementById("kernels-table");
+  var first = function () { return table.tBodies[0].rows[0].cells[1].textContent; };
+  var button = function (name) {
+    return Array.from(table.querySelectorAll("button")).find(function (it) { return it.textContent === name; });
+  };
+  button("Time").click();
+  told.slowest = first() + " " + button("Time").parentNode.getAttribute("aria-sort");
+  button("Time").click();
+  told.sorted = button("Time").parentNode.getAttribute("aria-sort") + " " + table.querySelectorAll("[aria-sort]").length;
+  button("Kernel").click();
+  told.named = first();
+  var box = document.querySelector("[data-table=kernels-table]");
+  var set = function (name, key, value) {
+    var input = box.querySelector("[data-filter=" + name + "]");
+    input[key] = value;
+    input.dispatchEvent(new Event("input"));
+  };
+  set("outside", "checked", true);
+  told.outside = box.querySelector("output").textContent;
+  set("outside", "checked", false);
+  set("category", "value", "DataMovement");
+  told.moved = box.querySelector("output").textContent;
+  set("text", "value", "TRANSPOSE");
+  told.words = box.querySelector("output").textContent;
+  button("Time").focus();
+  told.focus = document.activeElement.textContent;
+})();"#;
+    let opened = open(&browser, &driven(&page, script));
+    assert_eq!(opened.console, Vec::<String>::new());
+    assert_eq!(opened.told("slowest"), Some("_softmax.out descending"));
+    assert_eq!(opened.told("sorted"), Some("ascending 1"));
+    assert_eq!(opened.told("named"), Some("_adaptive_avg_pool2d.out"));
+    assert_eq!(opened.told("outside"), Some("4 of 44 shown"));
+    assert_eq!(opened.told("moved"), Some("2 of 44 shown"));
+    assert_eq!(opened.told("words"), Some("1 of 44 shown"));
+    assert_eq!(opened.told("focus"), Some("Time"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub mod authoring;
 pub mod cache;
 pub mod cli;
 pub mod clock;
+pub mod dashboard;
 pub mod decision;
 mod equivalence;
 pub mod evidence;

@@ -6,6 +6,8 @@
 //!   run.lock              held while a process works here
 //!   report.json           the answer (versioned, see docs/report.schema.json)
 //!   report.html           the same for people
+//!   profile.json .html    the answer to `profile`, in the place of a report
+//!   timeline.json         one traced run of it in order of time, for Perfetto
 //!   optimized.pt2 .pte    the program with every accepted repair
 //!   original/             exported program, lowered program, lowering record, trace, profile
 //!   inputs/               every input set, one tensor a file
@@ -51,8 +53,17 @@ pub const REPORT: &str = "report.json";
 
 /// Name of the file with the answer to `profile`.
 pub const PROFILE: &str = "profile.json";
-/// Name of a comparison in a folder.
+
+/// Name of the answer to `profile` for people.
+pub const PROFILE_PAGE: &str = "profile.html";
+
+/// Name of the file with one traced run in order of time, in the Trace Event Format.
+pub const TIMELINE: &str = "timeline.json";
+
+/// Name of the file with two profiles side by side.
 pub const COMPARISON: &str = "comparison.json";
+/// Name of its page.
+pub const COMPARISON_PAGE: &str = "comparison.html";
 
 /// Name of the answer for people.
 pub const PAGE: &str = "report.html";

@@ -26,7 +26,7 @@
     button.addEventListener("click", function () {
       var link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-      link.download = "report.json";
+      link.download = root.dataset.file;
       link.click();
       setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
     });

@@ -9,6 +9,7 @@ use crate::output::{Exit, Failure};
 use crate::recorded;
 use crate::report::breakdown::ProfileDocument;
 use crate::report::comparison::ComparisonDocument;
+use crate::report::html;
 use crate::settings::{OptimizeArguments, OptimizeSettings};
 use crate::target::selector::Selector;
 use crate::{files, interrupt, profiling, run_folder};
@@ -68,6 +69,8 @@ enum CompareFormat {
     Json,
     /// For spreadsheets: a row for the method, each category and each family of kernels
     Csv,
+    /// One page for a browser, with everything in it
+    Html,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Failure> {
@@ -83,7 +86,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
         }
         fs_err::create_dir_all(folder)?;
         files::write_json(&kept, &document)?;
-        context.printer.note(&format!("Comparison: `{}`", kept.display()));
+        let page = folder.join(run_folder::COMPARISON_PAGE);
+        files::write_atomic(&page, html::render_comparison(&document)?.as_bytes())?;
+        context.printer.note(&format!("Comparison: `{}`, and `{}` for a browser", kept.display(), page.display()));
     }
     let written = match arguments.format {
         CompareFormat::Text => context.printer.data(&document.text()),
@@ -92,6 +97,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<Exit, Fail
             let rows = document.csv().map_err(|error| Failure::new(format!("Failed to write CSV: {error}")))?;
             context.printer.raw(&rows)
         }
+        CompareFormat::Html => context.printer.raw(html::render_comparison(&document)?.as_bytes()),
     };
     Exit::of_write(written)?;
     Ok(Exit::Answered)

@@ -9,7 +9,7 @@ use crate::profile::projection::Projection;
 use crate::profiling::Profiled;
 use crate::recorded::{Reading, Recording};
 use crate::report::breakdown::chrome_trace;
-use crate::report::notable;
+use crate::report::{html, notable, timeline};
 use crate::settings::{OptimizeArguments, OptimizeSettings};
 use crate::{files, interrupt, profiling, recorded, run_folder};
 
@@ -28,6 +28,7 @@ Examples:
   delegate-doctor profile examples/segmenter.py
   delegate-doctor profile net.pte --target qemu:max     Which kernels an Arm CPU would run
   delegate-doctor profile app.etdp --recorded-on \"Pixel 8\"
+  delegate-doctor profile app.etdp --format html > app.html   One page for a browser
   delegate-doctor profile app.etdp --format chrome > app.json   For Perfetto
   delegate-doctor profile runs/mac/manifest.json#mac_sme2_on    An experiment of Arm's SME2 kit"
 )]
@@ -103,6 +104,8 @@ enum ProfileFormat {
     Csv,
     /// A timeline of one traced run, for Perfetto and chrome://tracing
     Chrome,
+    /// One self-contained page
+    Html,
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failure> {
@@ -152,6 +155,12 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<Exit, Failu
                     .hint("Give the ETDump, or a timeline table"));
             }
         },
+        ProfileFormat::Html => {
+            let spans = trace
+                .as_ref()
+                .map(|(trace, ns_per_tick)| timeline::spans(&chrome_trace(trace, *ns_per_tick, &document.target)));
+            context.printer.raw(html::render_profile(&document, spans.as_deref())?.as_bytes())
+        }
     };
     Exit::of_write(written)?;
     Ok(Exit::Answered)
@@ -205,6 +214,11 @@ fn made(arguments: Arguments, context: &Context) -> Result<Option<Recording>, Fa
 pub(super) fn keep(profiled: &Profiled, context: &Context) -> Result<(), Failure> {
     let kept = profiled.folder.join(run_folder::PROFILE);
     files::write_json(&kept, &profiled.document)?;
-    context.printer.note(&format!("Profile: `{}`", kept.display()));
+    let run = chrome_trace(&profiled.trace, profiled.ns_per_tick, &profiled.document.target);
+    files::write_json(&profiled.folder.join(run_folder::TIMELINE), &run)?;
+    let page = html::render_profile(&profiled.document, Some(&timeline::spans(&run)))?;
+    let shown = profiled.folder.join(run_folder::PROFILE_PAGE);
+    files::write_atomic(&shown, page.as_bytes())?;
+    context.printer.note(&format!("Profile: `{}`, and `{}` for a browser", kept.display(), shown.display()));
     Ok(())
 }

@@ -6,8 +6,12 @@
 //! makes invisible characters visible and then escapes markup, so that a template cannot forget to. The
 //! page's own policy forbids every request and every script but the embedded one.
 
+mod comparison_page;
 mod diagram;
+mod module_map;
 mod plot;
+mod profile_page;
+mod runs_page;
 mod view;
 
 use std::borrow::Cow;
@@ -15,18 +19,32 @@ use std::borrow::Cow;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, HtmlEscape, UndefinedBehavior};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::model::Report;
 use super::visible;
 use crate::hint::Hint;
 
+pub use self::comparison_page::{render_comparison, render_comparison_for};
+pub use self::profile_page::{render_profile, render_profile_for};
+pub use self::runs_page::{ListedRun, RunList, render_runs};
+
 const STYLE: &str = include_str!("../../templates/report.css");
+/// Of the pages with tables that can be sorted and filtered.
+const TABLES_STYLE: &str = include_str!("../../templates/tables.css");
 const SCRIPT: &str = include_str!("../../templates/report.js");
+const TABLES_SCRIPT: &str = include_str!("../../templates/tables.js");
+/// Loads a served page again when what it shows has changed.
+const LIVE_SCRIPT: &str = include_str!("../../templates/live.js");
 
 /// Templates by the name they are included by.
 const TEMPLATES: &[(&str, &str)] = &[
+    ("page.html", include_str!("../../templates/page.html")),
     ("report.html", include_str!("../../templates/report.html")),
+    ("profile.html", include_str!("../../templates/profile.html")),
+    ("comparison.html", include_str!("../../templates/comparison.html")),
+    ("runs.html", include_str!("../../templates/runs.html")),
     ("macros.html", include_str!("../../templates/macros.html")),
     ("parts/verdict.html", include_str!("../../templates/parts/verdict.html")),
     ("parts/findings.html", include_str!("../../templates/parts/findings.html")),
@@ -35,6 +53,10 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("parts/repairs.html", include_str!("../../templates/parts/repairs.html")),
     ("parts/declined.html", include_str!("../../templates/parts/declined.html")),
     ("parts/run.html", include_str!("../../templates/parts/run.html")),
+    ("parts/kernels.html", include_str!("../../templates/parts/kernels.html")),
+    ("parts/module_map.html", include_str!("../../templates/parts/module_map.html")),
+    ("parts/timeline.html", include_str!("../../templates/parts/timeline.html")),
+    ("parts/outside.html", include_str!("../../templates/parts/outside.html")),
 ];
 
 /// Why no page could be made.
@@ -50,11 +72,83 @@ pub enum Error {
 
 impl Hint for Error {}
 
+/// How a page reaches its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery<'a> {
+    /// as a file, which asks nobody for anything
+    File,
+    /// from the server of `report --serve`; the page asks for `version` beside it, and loads itself again when the
+    /// answer is another one than this
+    Served {
+        /// what the page was made from
+        version: &'a str,
+    },
+}
+
 /// Renders the page.
 ///
 /// # Errors
 /// When a path in the report is not UTF-8.
 pub fn render(report: &Report) -> Result<String, Error> {
+    render_for(report, Delivery::File)
+}
+
+/// Renders the page for a place to read it at.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_for(report: &Report, delivery: Delivery<'_>) -> Result<String, Error> {
+    let data = Data { name: "report.json", json: script_json(report)? };
+    fill("report.html", Value::from(Serde(view::View::of(report))), &data, &[STYLE], &[SCRIPT], delivery)
+}
+
+/// What a page is made from, to be read back from it.
+struct Data {
+    /// of the file that a reader can save
+    name: &'static str,
+    /// escaped by [`script_json`]
+    json: String,
+}
+
+/// A page with sortable tables.
+fn fill_with_tables(
+    template: &str,
+    view: impl Serialize,
+    data: &Data,
+    delivery: Delivery<'_>,
+) -> Result<String, Error> {
+    fill(template, Value::from(Serde(view)), data, &[STYLE, TABLES_STYLE], &[TABLES_SCRIPT, SCRIPT], delivery)
+}
+
+fn fill(
+    template: &str,
+    view: Value,
+    data: &Data,
+    styles: &[&str],
+    scripts: &[&str],
+    delivery: Delivery<'_>,
+) -> Result<String, Error> {
+    let (version, live) = match delivery {
+        Delivery::File => (None, None),
+        Delivery::Served { version } => (Some(version), Some(LIVE_SCRIPT)),
+    };
+    let script: String = scripts.iter().copied().chain(live).collect();
+    let script_hash = base64(&Sha256::digest(script.as_bytes()));
+    let environment = environment()?;
+    let page = environment.get_template(template)?;
+    Ok(page.render(minijinja::context! {
+        view => view,
+        style => Value::from_safe_string(styles.concat()),
+        script => Value::from_safe_string(script),
+        script_hash => Value::from_safe_string(script_hash),
+        data => Value::from_safe_string(data.json.clone()),
+        file => data.name,
+        version => version,
+    })?)
+}
+
+/// Strict, escaping, and showing what does not show itself.
+fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -69,14 +163,7 @@ pub fn render(report: &Report) -> Result<String, Error> {
     for (name, source) in TEMPLATES {
         environment.add_template(name, source)?;
     }
-    let page = environment.get_template("report.html")?;
-    Ok(page.render(minijinja::context! {
-        view => Value::from(Serde(view::View::of(report))),
-        style => Value::from_safe_string(STYLE.to_owned()),
-        script => Value::from_safe_string(SCRIPT.to_owned()),
-        script_hash => Value::from_safe_string(base64(&Sha256::digest(SCRIPT.as_bytes()))),
-        data => Value::from_safe_string(script_json(report)?),
-    })?)
+    Ok(environment)
 }
 
 /// Prose with its `literals` set as code.
@@ -98,8 +185,8 @@ fn prose(text: &str) -> Value {
 
 /// JSON that can stand inside a `<script>` element: no character in it can end the element, begin a comment
 /// or a tag, or hide.
-fn script_json(report: &Report) -> serde_json::Result<String> {
-    let json = serde_json::to_string(report)?;
+fn script_json(value: &impl Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string(value)?;
     let mut safe = String::with_capacity(json.len() + json.len() / 16);
     for character in json.chars() {
         if matches!(character, '<' | '>' | '&') || visible::shows_not(character) {
@@ -133,99 +220,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::samples;
+mod page_checks;
 
-    fn pages() -> Vec<(&'static str, String)> {
-        samples::all().into_iter().map(|(name, report)| (name, render(&report).expect(name))).collect()
-    }
-
-    /// Written for looking at; the folder is named by a variable.
-    #[test]
-    fn pages_can_be_kept_for_looking_at() {
-        let Some(folder) = std::env::var_os("KEEP_REPORT_PAGES") else { return };
-        for (name, page) in pages() {
-            crate::files::write_atomic(&std::path::Path::new(&folder).join(format!("{name}.html")), page.as_bytes())
-                .expect("page");
-        }
-    }
-
-    #[test]
-    fn base64_is_the_usual_one() {
-        let coded = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
-        assert_eq!(coded, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
-    }
-
-    #[test]
-    fn literals_in_prose_are_code_and_nothing_else_is_markup() {
-        let html = |text: &str| prose(text).to_string();
-        assert_eq!(html("use `F.pad` <b>"), "use <code>F.pad</code> &lt;b&gt;");
-        assert_eq!(html("one ` alone"), "one ` alone");
-        assert_eq!(html("`<i>` and `"), "<code>&lt;i&gt;</code> and `");
-    }
-
-    #[test]
-    fn nothing_is_loaded_from_anywhere() {
-        for (name, page) in pages() {
-            let page = page.replace("url('#head')", "");
-            for loader in
-                [" src=\"", " src='", "href=\"http", "url(", "@import", "<link", "<iframe", "fetch(", "XMLHttp"]
-            {
-                assert!(!page.contains(loader), "{name}: {loader}");
-            }
-            assert!(page.contains("default-src 'none'"), "{name}");
-            assert!(page.contains(&format!("'sha256-{}'", base64(&Sha256::digest(SCRIPT.as_bytes())))), "{name}");
-        }
-    }
-
-    #[test]
-    fn hostile_strings_stay_text() {
-        let (_, page) = pages().into_iter().find(|(name, _)| *name == "hostile").expect("sample");
-        assert!(page.contains("&lt;script&gt;document.title"), "it is shown");
-        let own_scripts = page.matches("<script").count();
-        assert_eq!(own_scripts, 2, "only the data and the script are scripts");
-        assert!(!page.contains("<img"));
-        assert!(!page.contains("<!--"));
-        assert!(!page.chars().any(|c| matches!(c, '\u{1b}' | '\u{202e}' | '\u{200b}')), "nothing invisible");
-    }
-
-    #[test]
-    fn the_data_can_be_read_back() {
-        for (name, report) in samples::all() {
-            let page = render(&report).expect(name);
-            let (_, rest) = page.split_once("<script type=\"application/json\" id=\"report-data\">").expect("data");
-            let (json, _) = rest.split_once("</script>").expect("end of data");
-            assert_eq!(Report::from_json(json.as_bytes()).expect(name), report, "{name}");
-        }
-    }
-
-    /// Every element that is opened is closed, in order.
-    #[test]
-    fn tags_are_balanced() {
-        const VOID: &[&str] = &["meta", "br", "hr", "input", "wbr"];
-        for (name, page) in pages() {
-            let mut open: Vec<String> = Vec::new();
-            let mut rest = page.as_str();
-            while let Some((_, after)) = rest.split_once('<') {
-                let Some((tag, tail)) = after.split_once('>') else { panic!("{name}: a tag without end") };
-                rest = tail;
-                if tag.starts_with('!') {
-                    continue;
-                }
-                let word: String =
-                    tag.trim_start_matches('/').chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
-                if tag.starts_with('/') {
-                    assert_eq!(open.pop().as_deref(), Some(word.as_str()), "{name}: </{word}>");
-                } else if !tag.ends_with('/') && !VOID.contains(&word.as_str()) {
-                    if word == "script" || word == "style" {
-                        rest = rest.split_once(&format!("</{word}>")).expect("end").1;
-                    } else {
-                        open.push(word);
-                    }
-                }
-            }
-            assert!(open.is_empty(), "{name}: {open:?}");
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod model;
 pub mod notable;
 pub mod terminal;
+pub mod timeline;
 pub mod visible;
 pub mod wording;
 
