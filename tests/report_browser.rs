@@ -124,7 +124,7 @@ fn profiles() -> Vec<(String, ProfileDocument)> {
 fn timeline() -> Vec<Span> {
     let span = |at: u32| Span {
         name: format!("<script>document.title='owned'</script> #{at}"),
-        delegated: at % 3 > 0,
+        delegated: !at.is_multiple_of(3),
         instruction: Some(i64::from(at / 3)),
         start_us: f64::from(at) * 10.0,
         duration_us: f64::from(at % 7) + 0.5,

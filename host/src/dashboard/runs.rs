@@ -208,7 +208,7 @@ impl Run {
             }
         };
         let (status, tone) = ("cannot be read".to_owned(), Tone::Bad.name().to_owned());
-        told.unwrap_or_else(|_| ListedRun { status, tone, ..blank })
+        told.unwrap_or(ListedRun { status, tone, ..blank })
     }
 }
 

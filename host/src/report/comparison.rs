@@ -151,7 +151,8 @@ impl ComparisonDocument {
         };
         let categories: Vec<CategoryChange> =
             Category::ALL.map(Some).into_iter().chain([None]).filter_map(|it| comparing.category(it)).collect();
-        let grew = categories.iter().filter_map(grown).collect();
+        // Shares of times that mean different things do not grow.
+        let grew = categories.iter().filter_map(grown).filter(|_| times_not_compared.is_none()).collect();
         Self {
             schema: SCHEMA.to_owned(),
             version: VERSION,

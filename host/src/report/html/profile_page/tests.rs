@@ -86,7 +86,7 @@ fn without_modules_the_time_is_told_by_instruction() {
 fn a_long_timeline_draws_the_longest() {
     let span = |at: u32| Span {
         name: format!("kernel {at}"),
-        delegated: at % 2 == 0,
+        delegated: at.is_multiple_of(2),
         instruction: Some(0),
         start_us: f64::from(at),
         duration_us: f64::from(at % 50) / 10.0 + 0.1,
