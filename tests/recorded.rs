@@ -172,6 +172,50 @@ fn a_dump_of_a_hundred_thousand_events_is_a_profile() {
     assert_eq!(document["breakdown"]["delegation"]["value"], 0.5);
 }
 
+/// The folder of a run of `optimize` says itself where it ran and which repair was accepted last.
+#[test]
+fn the_run_folder_of_an_optimization_is_compared_with_itself() {
+    let sandbox = Sandbox::new();
+    let trace = fs_err::read(workspace().join("tests/fixtures/runner/softmax_head.etdp")).expect("trace");
+    let report = serde_json::json!({
+        "schema": "delegate-doctor/report",
+        "setting": {
+            "target": { "kind": "local", "name": "this host (x86-64, not Arm)", "architecture": "x86_64", "physical_arm": false },
+            "threads": 2,
+        },
+        "trials": [
+            { "round": 1, "rule": { "id": "dd-001" }, "outcome": "ACCEPTED" },
+            { "round": 2, "rule": { "id": "dd-002" }, "outcome": "REJECTED" },
+        ],
+    });
+    for folder in ["run/original", "run/rounds/1/dd-001", "run/rounds/2/dd-002"] {
+        fs_err::create_dir_all(sandbox.work().join(folder)).expect("folder");
+    }
+    for place in ["run/original", "run/rounds/1/dd-001"] {
+        sandbox.write(&format!("{place}/trace.etdp"), &trace);
+        sandbox.write(&format!("{place}/trace.json"), r#"{ "version": 1, "ns_per_tick": 2.0 }"#);
+    }
+    sandbox.write("run/report.json", report.to_string());
+    let document = json(&run(&sandbox, &["compare", "run", "--format", "json"]).good());
+    assert_eq!(document["before"]["target"]["name"], "this host (x86-64, not Arm)");
+    assert_eq!((&document["after"]["subject"], &document["after"]["threads"]), (&"run (repaired)".into(), &2.into()));
+    assert_eq!(document["method"]["ratio"]["value"], 1.0);
+    assert_eq!(document["method"]["significant"], false);
+    let single = recorded::read(&sample(), &Reading::default()).expect("trace").document;
+    let twice = document["before"]["target"].is_object().then(|| number(&single.breakdown.method) * 2.0);
+    assert_eq!(document["method"]["before"]["value"].as_f64(), twice, "a tick is what its record says");
+    // A report that points out of its folder leads nowhere.
+    let mut hostile = report.clone();
+    hostile["trials"][0]["rule"]["id"] = "../../../etc".into();
+    sandbox.write("run/report.json", hostile.to_string());
+    let ran = run(&sandbox, &["compare", "run"]);
+    assert!(ran.stderr.contains("a run without an accepted repair"), "{}", ran.stderr);
+}
+
+fn sample() -> String {
+    workspace().join("tests/fixtures/runner/softmax_head.etdp").display().to_string()
+}
+
 /// Every damaged file is read or refused in words, whatever happened to it.
 #[test]
 fn three_hundred_damaged_recordings_give_clear_errors() {

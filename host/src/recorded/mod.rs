@@ -199,8 +199,9 @@ pub fn pair(given: &str, reading: &Reading) -> Result<[Recording; 2], Error> {
             path: path.clone(),
             why: "it is a run without an accepted repair, and there is nothing to compare its program with".to_owned(),
         })?;
-        let named =
-            |trace: &Path, what: &str| traced(trace, reading).map(|found| found.named(&format!("{given} ({what})")));
+        let named = |trace: &Path, what: &str| {
+            traced_run(&path, trace, reading).map(|found| found.named(&format!("{given} ({what})")))
+        };
         return Ok([named(&original, "original")?, named(&repaired, "repaired")?]);
     }
     let names = match read(given, reading) {

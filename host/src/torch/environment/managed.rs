@@ -192,7 +192,7 @@ pub(super) fn install_hint(reason: &str) -> String {
     let reason = reason.to_ascii_lowercase();
     let any = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
     if any(&["no space left", "disk quota", "errno 28"]) {
-        "Free about 7 GB of disk space and try again".to_owned()
+        "Free about 9 GB of disk space and try again".to_owned()
     } else if any(&["connection", "name resolution", "timed out", "retrying", "ssl", "proxy", "network is unreachable"])
     {
         "Check the network connection and proxy settings, and try again".to_owned()

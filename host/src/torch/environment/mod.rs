@@ -221,7 +221,7 @@ impl Error {
             Self::Install { reason, .. } | Self::NoWheel { reason, .. } => managed::install_hint(reason),
             Self::Io(error) => return error.hint(),
             Self::Folder { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull => "Free about 7 GB of disk space".to_owned(),
+                io::ErrorKind::StorageFull => "Free about 9 GB of disk space".to_owned(),
                 _ => "Check that the folder can be written, or choose another place with `DELEGATE_DOCTOR_HOME`"
                     .to_owned(),
             },
