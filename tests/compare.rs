@@ -39,9 +39,20 @@ fn a_lowered_program_is_profiled_and_compared_as_it_is() {
     assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), document);
     assert!(sandbox.work().join("both/after/profile.json").is_file());
 
+    // Both were traced in turns, so that a kernel that is the same is called neither faster nor slower.
+    assert_eq!(document["before"]["runs"], document["after"]["runs"]);
+    let categories = document["categories"].as_array().expect("list");
+    for it in categories.iter().filter(|it| it["change"]["significant"] == true) {
+        let ratio = it["change"]["ratio"]["value"].as_f64().unwrap_or(1.0);
+        assert!((0.8..1.25).contains(&ratio), "a program beside itself: {it}");
+    }
     // The profile that was kept is a recording by now.
     let again = json(&run(&sandbox, &["compare", "first", program, "--format", "json"]).good());
     assert_eq!(again["before"]["subject"], "first");
+    let ran = run(&sandbox, &["report", "first"]);
+    assert!(ran.stderr.contains("`first` is the folder of a profile"), "{}", ran.stderr);
+    let ran = run(&sandbox, &["profile", program, "--out", "first"]);
+    assert!(!ran.stderr.contains("--resume"), "{}", ran.stderr);
     let ran = run(&sandbox, &["compare", program]);
     assert_eq!(ran.code(), 2);
     assert!(ran.stderr.contains("There is nothing to compare"), "{}", ran.stderr);

@@ -135,6 +135,12 @@ fn what_is_no_recording_is_refused_with_a_next_step() {
         ("minus.csv", b"run_index,name,duration_ms\n0,Method::execute,-3\n", "-3 is no time"),
         ("run.csv", b"run_index,name,duration_ms\nx,Method::execute,3\n", "`x` is no number of a run"),
         ("header.csv", b"run_index,name,duration_ms\n", "a header and no events"),
+        ("short.csv", b"run_index,name,duration_ms\n0,Method::execute\n", "line 2: it has 2 columns"),
+        (
+            "failed.json",
+            b"{\"results\": [{\"experiment\": \"a\", \"status\": \"failed\"}]}",
+            "the status of `a` is `failed`",
+        ),
         ("cut.etdp", b"\x10\0\0\0\x0c\0\0\0ED00", "is not a valid ETDump"),
         ("kit.json", b"{\"category_totals_ms\": {\"Magic\": 1.0}}", "`Magic` is no category"),
         ("nan.json", b"{\"category_totals_ms\": {\"GEMM\": -1.0}}", "negative or no number"),
@@ -149,7 +155,82 @@ fn what_is_no_recording_is_refused_with_a_next_step() {
     let ran = run(&sandbox, &["profile", &fixture("kit/manifest.json#sme3")]);
     assert!(ran.stderr.contains("holds no profile `sme3`") && ran.stderr.contains("#sme2_off"), "{}", ran.stderr);
     let ran = run(&sandbox, &["compare", &fixture("inspector.tsv")]);
-    assert!(ran.stderr.contains("holds one profile"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("holds one profile: there is nothing to compare it with"), "{}", ran.stderr);
+    let ran = run(&sandbox, &["profile", &format!("{}#x", fixture("inspector.tsv"))]);
+    assert!(ran.stderr.contains("holds one profile: there is nothing to pick in it"), "{}", ran.stderr);
+}
+
+/// Recordings that were made at different times differ by whatever happened in between.
+#[test]
+fn two_recordings_are_never_called_different_beyond_doubt() {
+    let sandbox = Sandbox::new();
+    let (off, on) = (fixture("kit/manifest.json#sme2_off"), fixture("kit/manifest.json#sme2_on"));
+    let named = json(&run(&sandbox, &["compare", &off, &on, "--recorded-on", "Apple M4", "--format", "json"]).good());
+    assert_eq!(named["times_not_compared"], Value::Null);
+    assert_eq!(named["method"]["significant"], Value::Null, "the intervals are apart, and so are the moments");
+    assert_eq!(named["categories"][2]["change"]["significant"], false);
+    assert!(named["notes"][0].as_str().is_some_and(|note| note.contains("at different times")), "{}", named["notes"]);
+    let nameless = json(&run(&sandbox, &["compare", &off, &on, "--format", "json"]).good());
+    let why = nameless["times_not_compared"].as_str().expect("a reason");
+    assert!(why.contains("--recorded-on") && nameless["method"]["ratio"].is_null(), "{why}");
+    // One run has no interval.
+    for (name, time) in [("a.csv", "10.1"), ("b.csv", "10.0")] {
+        sandbox.write(name, format!("run_index,name,duration_ms\n0,Method::execute,{time}\n"));
+    }
+    let single = json(&run(&sandbox, &["compare", "a.csv", "b.csv", "--recorded-on", "X", "--format", "json"]).good());
+    assert_eq!(single["method"]["significant"], Value::Null);
+}
+
+#[test]
+fn what_is_not_known_is_not_zero() {
+    let sandbox = Sandbox::new();
+    let side = fixture("armfit.json#sme2");
+    let document = json(&run(&sandbox, &["profile", &side, "--format", "json"]).good());
+    for unknown in ["delegation", "layout_conversion", "unexplained_in_delegates"] {
+        assert_eq!(document["breakdown"][unknown]["value"], "NaN", "{unknown}");
+    }
+    let rows = run(&sandbox, &["profile", &side, "--format", "csv"]).good().stdout;
+    assert!(rows.contains("(all of Conv2D),,Conv2D,,,6,,,0.625,MEASURED"), "{rows}");
+    assert!(rows.contains("(in delegates, not explained by their kernels)\",,,,,,,,,MEASURED"), "{rows}");
+    let text = run(&sandbox, &["profile", &side]).good().stdout;
+    assert!(!text.contains("In delegates") && !text.contains("Layout"), "{text}");
+}
+
+#[test]
+fn names_that_attack_a_spreadsheet_or_a_terminal_are_harmless() {
+    let sandbox = Sandbox::new();
+    let long = "x".repeat(300_000);
+    let path = sandbox.write(
+        "t.csv",
+        format!("run_index,name,duration_ms,delegate_backend\n0,=1+1,1,X\n0,\u{1b}[31mred,1,X\n0,{long},1,X\n0,Method::execute,9,\n"),
+    );
+    let path = path.to_str().expect("text");
+    let rows = run(&sandbox, &["profile", path, "--format", "csv"]).good().stdout;
+    assert!(rows.contains("'=1+1,true") && !rows.contains('\u{1b}'), "{}", &rows[..300]);
+    let text = run(&sandbox, &["profile", path]).good().stdout;
+    assert!(!text.contains('\u{1b}') && text.len() < 10_000, "{} bytes", text.len());
+}
+
+#[test]
+fn a_profile_with_impossible_times_is_refused() {
+    let sandbox = Sandbox::new();
+    let good = json(&run(&sandbox, &["profile", &sample(), "--format", "json"]).good());
+    type Change = fn(&mut Value);
+    let changes: [Change; 5] = [
+        |it| it["breakdown"]["method"]["value"] = (-1.0).into(),
+        |it| it["breakdown"]["method"]["interval"] = serde_json::json!({"low": 9.0, "high": 1.0, "confidence": 0.9}),
+        |it| it["breakdown"]["method"]["unit"] = "s".into(),
+        |it| it["breakdown"]["rows"][0]["time"]["value"] = 1e300.into(),
+        |it| it["breakdown"]["runs"] = 0.into(),
+    ];
+    for change in changes {
+        let mut bad = good.clone();
+        change(&mut bad);
+        let path = sandbox.write("bad.json", bad.to_string());
+        let ran = run(&sandbox, &["profile", path.to_str().expect("text")]);
+        assert_eq!(ran.code(), 2, "{}", ran.stdout);
+        assert!(ran.stderr.contains("cannot be understood"), "{}", ran.stderr);
+    }
 }
 
 /// A minimal file of the kit's own tests: the method and nothing else.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use dd_tests::workspace;
 use delegate_doctor::report::breakdown::ProfileDocument;
-use delegate_doctor::report::comparison::ComparisonDocument;
+use delegate_doctor::report::comparison::{ComparisonDocument, Moments};
 use delegate_doctor::report::html;
 use delegate_doctor::report::model::Report;
 use delegate_doctor::report::timeline::Span;
@@ -144,7 +144,7 @@ fn pages_with_tables() -> Vec<(String, &'static str, String)> {
     for (before, after) in
         [("segmenter", "repaired"), ("segmenter", "emulated"), ("hostile", "segmenter"), ("empty", "empty")]
     {
-        let document = ComparisonDocument::of(of(before), of(after));
+        let document = ComparisonDocument::of(of(before), of(after), Moments::InTurns);
         let page = html::render_comparison(&document).expect("page");
         pages.push((format!("{before} to {after}"), "delegate-doctor/comparison 1", page));
     }

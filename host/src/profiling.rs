@@ -15,19 +15,22 @@ use crate::graph::ScalarType;
 use crate::lower::LoweredProgram;
 use crate::model::Model;
 use crate::pipeline::{self, Error, Stopped};
-use crate::profile::{Trace, etdump};
+use crate::profile::{self, Breakdown, Trace, etdump};
 use crate::progress::Progress;
 use crate::report::assemble;
 use crate::report::breakdown::ProfileDocument;
-use crate::report::comparison::ComparisonDocument;
+use crate::report::comparison::{ComparisonDocument, Moments};
 use crate::report::figures::counted;
 use crate::settings::OptimizeSettings;
-use crate::target::{DeclaredValue, RunRequest};
+use crate::target::RunRequest;
 use crate::torch::protocol::{Lowered, TensorFile};
 use crate::workbench::Workbench;
 
 /// Longest wait for a program to be loaded and described.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(300);
+
+/// How often each of two programs is traced.
+const TURNS: u32 = 3;
 
 /// A profiled program.
 #[derive(Debug)]
@@ -85,9 +88,16 @@ pub fn compare(
     })?;
     pipeline::leaving_what_was_begun(after, |place| {
         let Some(first) = first.take() else { return Err(Error::Interrupted) };
-        let second = subject(after, progress, place)?;
-        let mut document = ComparisonDocument::of(&first.profiled.document, &second.profiled.document);
-        if side_by_side(before, after, &first, &second) && document.times_not_compared.is_none() {
+        let mut first = first;
+        let mut second = subject(after, progress, place)?;
+        if !side_by_side(before, after, &first, &second) {
+            let document = ComparisonDocument::of(&first.profiled.document, &second.profiled.document, Moments::Apart);
+            return Ok(Compared { document, before: first.profiled, after: second.profiled });
+        }
+        in_turns(&mut first, &mut second, progress)?;
+        let mut document =
+            ComparisonDocument::of(&first.profiled.document, &second.profiled.document, Moments::InTurns);
+        if document.times_not_compared.is_none() {
             let bench = &second.bench;
             let plan = bench.benchmark_plan();
             let step = progress.step("Measuring both alternately");
@@ -100,6 +110,27 @@ pub fn compare(
         }
         Ok(Compared { document, before: first.profiled, after: second.profiled })
     })
+}
+
+/// Traces both again, one after the other and back, so that what drifts on the machine does so for both.
+fn in_turns<'a>(first: &mut Subject<'a>, second: &mut Subject<'a>, progress: &dyn Progress) -> Result<(), Error> {
+    let step = progress.step("Tracing both in turns");
+    let mut sides = [(first, Trace::default(), 1.0), (second, Trace::default(), 1.0)];
+    for turn in 0..TURNS {
+        for (subject, merged, ns_per_tick) in &mut sides {
+            let path = subject.bench.folder.folder("turns")?.join(format!("{turn}.etdp"));
+            *ns_per_tick = subject.bench.trace_now(&subject.program, &subject.inputs, &path)?;
+            merged.runs.extend(etdump::read(&path)?.runs);
+        }
+    }
+    for (subject, merged, ns_per_tick) in sides {
+        let profile = profile::profile(&merged, ns_per_tick, &subject.bench.target.label())?;
+        subject.profiled.document.breakdown = Breakdown::of(&profile);
+        subject.profiled.trace = merged;
+        subject.profiled.ns_per_tick = ns_per_tick;
+    }
+    step.done("Traced both in turns");
+    Ok(())
 }
 
 /// Whether two programs can be run in turns: on one target, with inputs that fit both.
@@ -141,7 +172,8 @@ fn subject<'a>(
     let graph = graph.as_ref().map(crate::graph::Program::graph);
     let document =
         assemble::profile_document(&model.given, graph, &measured.lowered, &measured.profile, &measured.untraced);
-    let document = ProfileDocument { threads: Some(bench.threads), ..document };
+    let inputs_shown = inputs.iter().map(|input| shape(&input.dtype, &input.sizes)).collect();
+    let document = ProfileDocument { threads: Some(bench.threads), inputs: inputs_shown, ..document };
     let profiled =
         Profiled { document, trace, ns_per_tick: measured.ns_per_tick, folder: bench.folder.path().to_path_buf() };
     Ok(Subject { program: measured.lowered.pte, bench, profiled, inputs })
@@ -196,13 +228,14 @@ fn declared_inputs(bench: &Workbench<'_>, program: &Path) -> Result<Vec<TensorFi
         let file = tensor.ok_or_else(unknown)?.write(&folder, &format!("{position}"))?;
         inputs.push(TensorFile { dim_order: declared.dim_order.clone(), ..file });
     }
-    let told = described.program.inputs.iter().map(shown).collect::<Vec<_>>().join(", ");
+    let told: Vec<String> = inputs.iter().map(|input| shape(&input.dtype, &input.sizes)).collect();
+    let told = told.join(", ");
     step.done(&format!("Made up {} as the program declares: {told}", counted(inputs.len() as u64, "input")));
     Ok(inputs)
 }
 
 /// `float32 1×3×224×224`.
-fn shown(declared: &DeclaredValue) -> String {
-    let sizes = declared.sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
-    format!("{} {sizes}", declared.dtype)
+fn shape(dtype: &str, sizes: &[u64]) -> String {
+    let sizes = sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("×");
+    format!("{dtype} {sizes}").trim_end().to_owned()
 }

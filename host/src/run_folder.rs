@@ -121,6 +121,13 @@ struct StageRecord<T> {
     result: T,
 }
 
+impl RunRecord {
+    /// False for commands that begin anew each time.
+    pub fn can_be_resumed(&self) -> bool {
+        !self.command.iter().skip(1).take(8).any(|word| word == "profile" || word == "compare")
+    }
+}
+
 impl RunFolder {
     /// Creates or reopens the folder that `place` names and takes its lock. `settings` are those that the
     /// answer depends on; a run is resumed only with the ones it was begun with.

@@ -8,7 +8,7 @@ use super::targets::TargetArguments;
 use crate::output::{Exit, Failure};
 use crate::recorded;
 use crate::report::breakdown::ProfileDocument;
-use crate::report::comparison::ComparisonDocument;
+use crate::report::comparison::{ComparisonDocument, Moments};
 use crate::report::html;
 use crate::settings::{OptimizeArguments, OptimizeSettings};
 use crate::target::selector::Selector;
@@ -115,7 +115,8 @@ fn compared(arguments: &Arguments, context: &Context) -> Result<Option<Compariso
             ));
         }
         let [before, after] = recorded::pair(&arguments.before, &reading)?;
-        return Ok(Some(ComparisonDocument::of(&before.document, &after.document)));
+        let together = Moments::Together;
+        return Ok(Some(ComparisonDocument::of(&before.document, &after.document, together)));
     };
     let settings = |model: &str, name: &str, target: Option<Selector>, runner: Option<PathBuf>| {
         let typed = OptimizeArguments {
@@ -161,5 +162,5 @@ fn compared(arguments: &Arguments, context: &Context) -> Result<Option<Compariso
     };
     let Some(before) = side(&arguments.before, &first)? else { return Ok(None) };
     let Some(after) = side(after, &second)? else { return Ok(None) };
-    Ok(Some(ComparisonDocument::of(&before, &after)))
+    Ok(Some(ComparisonDocument::of(&before, &after, Moments::Apart)))
 }

@@ -7,7 +7,7 @@ use crate::files;
 use crate::model::Model;
 use crate::output::Failure;
 use crate::report::model::Report;
-use crate::run_folder::{self, RECORD, REPORT, RunRecord};
+use crate::run_folder::{self, PROFILE, RECORD, REPORT, RunRecord};
 use crate::settings::{RUNS_FOLDER, run_name};
 
 /// The largest report that is read.
@@ -42,8 +42,14 @@ fn locate(typed: &str, context: &Context) -> Result<PathBuf, Failure> {
         } else if run_folder::is_in_use(path) {
             Err(Failure::new(format!("The run is still going on: `{typed}`")).hint("Wait for it to end"))
         } else if path.join(RECORD).exists() {
+            if path.join(PROFILE).exists() {
+                let command = crate::shell::line(["delegate-doctor", "profile", typed]);
+                return Err(Failure::new(format!("`{typed}` is the folder of a profile"))
+                    .hint(format!("Show it with `{command}`, or in a browser with `report {typed} --serve`")));
+            }
             let failure = Failure::new(format!("The run did not come as far as a report: `{typed}`"));
             Err(match RunRecord::read(path) {
+                Some(record) if !record.can_be_resumed() => failure.hint("Start it anew"),
                 Some(record) => {
                     failure.hint(format!("Go on with it by `{}`", run_folder::resume_command(&record.command, path)))
                 }

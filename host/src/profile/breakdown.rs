@@ -155,7 +155,7 @@ struct Kernel<'a> {
 
 impl Breakdown {
     /// Of totals in ms that somebody else added up, with how many kernels are in each; `total` is the method's own
-    /// time. What is not in them stays between instructions.
+    /// time. What is not in them stays between instructions; what nobody added up apart is not a number.
     pub fn of_totals(categories: &[(Category, f64, u64)], total: f64, target: &TargetLabel) -> Self {
         let measured = |value: f64, unit: &str| {
             Evidence::Measured(Measured {
@@ -174,7 +174,7 @@ impl Breakdown {
                 category: Some(*category),
                 time: measured(*ms, "ms"),
                 share: share(*ms),
-                outside: measured(0.0, "ms"),
+                outside: measured(f64::NAN, "ms"),
                 kernels: *kernels,
             })
             .collect();
@@ -185,9 +185,9 @@ impl Breakdown {
             runs: 1,
             rows: Vec::new(),
             categories: totals,
-            unexplained_in_delegates: measured(0.0, "ms"),
+            unexplained_in_delegates: measured(f64::NAN, "ms"),
             between_instructions: measured(total - known, "ms"),
-            layout_conversion: measured(0.0, "ms"),
+            layout_conversion: measured(f64::NAN, "ms"),
             bottlenecks: Vec::new(),
             unknown: Vec::new(),
         }
@@ -230,7 +230,11 @@ impl Breakdown {
         unknown.dedup();
         Self {
             method: label.figure(profile.method_ns),
-            delegation: Evidence::Measured(profile.delegation_measured()),
+            delegation: Evidence::Measured(Measured {
+                // Nothing ran inside or outside.
+                value: if profile.accounting.instructions_ns > 0.0 { profile.delegation.median } else { f64::NAN },
+                ..profile.delegation_measured()
+            }),
             runs: profile.runs as u64,
             rows: kernels.iter().map(|kernel| label.row(kernel, method)).collect(),
             categories: categories.collect(),
@@ -355,7 +359,6 @@ impl Label<'_> {
                 family.times.push(kernel.time);
             }
         }
-        families.retain(|family| family.sum(|time| time.median) > 0.0);
         families.sort_by(|left, right| right.sum(|time| time.median).total_cmp(&left.sum(|time| time.median)));
         let made = families.into_iter().map(|family| {
             let median = family.sum(|time| time.median);

@@ -81,9 +81,12 @@ impl Hint for Error {
     }
 }
 
+/// Name of a device that nobody named.
+pub const NAMELESS: &str = "a device that the trace does not name";
+
 /// The label of what somebody recorded on something that only they know.
 pub fn recorded_elsewhere(on: Option<&str>) -> TargetLabel {
-    let name = on.map_or_else(|| "a device that the trace does not name".to_owned(), str::to_owned);
+    let name = on.filter(|name| !name.trim().is_empty()).unwrap_or(NAMELESS).to_owned();
     TargetLabel { kind: "recorded".to_owned(), name, architecture: "unknown".to_owned(), physical_arm: false }
 }
 

@@ -70,14 +70,16 @@ impl Projection {
             .categories
             .iter()
             .map(|total| {
-                let outside = value(&total.outside);
+                // Where nobody knows what ran outside, all of it counts as inside.
+                let outside = Some(value(&total.outside)).filter(|ms| ms.is_finite()).unwrap_or(0.0);
                 Part { category: total.category, inside: (value(&total.time) - outside).max(0.0), outside }
             })
             .collect();
         let reached = |part: &&Part| gains(part.category)[1] > 1.0 && part.inside > 0.0;
         parts.iter().find(reached)?;
         let method = value(&breakdown.method);
-        let rest = value(&breakdown.unexplained_in_delegates) + value(&breakdown.between_instructions);
+        let lines = [&breakdown.unexplained_in_delegates, &breakdown.between_instructions];
+        let rest: f64 = lines.map(value).into_iter().filter(|ms| ms.is_finite()).sum();
         let after = |part: &Part| {
             let [least, most] = gains(part.category);
             [part.inside / most + part.outside, part.inside / least + part.outside]

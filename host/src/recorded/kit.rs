@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Error, Reading, Recording, bytes_of, label, tables};
+use crate::evidence::Evidence;
 use crate::profile::breakdown::Breakdown;
 use crate::profile::category::Category;
 use crate::report::breakdown::{self, ProfileDocument};
@@ -19,6 +20,8 @@ struct Manifest {
 #[derive(Deserialize)]
 struct Experiment {
     experiment: String,
+    #[serde(default)]
+    status: Option<String>,
     #[serde(default)]
     threads: Option<u32>,
     #[serde(default)]
@@ -102,6 +105,24 @@ pub(super) fn json(path: &Path, bytes: &[u8], pick: Option<&str>, reading: &Read
     }
 }
 
+/// What no profile of this tool says.
+fn flaw(document: &ProfileDocument) -> Option<String> {
+    let breakdown = &document.breakdown;
+    let wrong = |evidence: &Evidence, least: f64| match evidence {
+        Evidence::Measured(measured) => {
+            let ordered = measured.interval.as_ref().is_none_or(|it| it.low <= it.high);
+            measured.unit != "ms" || !ordered || measured.value < least || measured.value > 1e12
+        }
+        Evidence::Projected(_) => true,
+    };
+    let times = breakdown.rows.iter().map(|row| &row.time).chain(breakdown.categories.iter().map(|it| &it.time));
+    if breakdown.runs == 0 || document.threads == Some(0) {
+        return Some("it was traced in no run, or with no thread".to_owned());
+    }
+    let all = std::iter::once(&breakdown.method).chain(times).chain(breakdown.bottlenecks.iter().map(|it| &it.time));
+    all.into_iter().any(|time| wrong(time, 0.0)).then(|| "a time in it is negative, endless or none".to_owned())
+}
+
 fn own(path: &Path, value: serde_json::Value) -> Result<Recording, Error> {
     let damaged = |why: String| Error::Damaged { path: path.to_path_buf(), why };
     let version = value.get("version").and_then(serde_json::Value::as_u64).unwrap_or(0);
@@ -110,6 +131,9 @@ fn own(path: &Path, value: serde_json::Value) -> Result<Recording, Error> {
         return Err(damaged(why));
     }
     let document: ProfileDocument = serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
+    if let Some(flaw) = flaw(&document) {
+        return Err(damaged(flaw));
+    }
     Ok(Recording { document, trace: None })
 }
 
@@ -132,6 +156,11 @@ impl Manifest {
     fn recording(self, path: &Path, pick: Option<&str>, reading: &Reading) -> Result<Recording, Error> {
         let all: Vec<(String, Experiment)> = self.results.into_iter().map(|it| (it.experiment.clone(), it)).collect();
         let (name, experiment) = one_of(path, pick, &all)?;
+        if let Some(status) = experiment.status.as_deref().filter(|status| *status != "ok") {
+            let status: String = status.chars().take(40).collect();
+            let why = format!("the status of `{name}` is `{status}`, not `ok`");
+            return Err(Error::Damaged { path: path.to_path_buf(), why });
+        }
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut tried = Vec::new();
         for kind in ["timeline_all", "timeline_run0", "timeline", "etdump", "stats"] {

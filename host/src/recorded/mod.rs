@@ -85,7 +85,7 @@ pub enum Error {
         why: String,
     },
     /// several profiles, and none was picked
-    #[error("`{path}` holds several profiles: {}", names.join(", "))]
+    #[error("`{path}` holds several profiles: {}", few(names))]
     Several {
         /// file
         path: PathBuf,
@@ -102,6 +102,17 @@ pub enum Error {
         /// what can be picked
         names: Vec<String>,
     },
+    /// one profile, where two or a name behind `#` were asked for
+    #[error("`{path}` holds one profile: {why}")]
+    Single {
+        /// file or folder
+        path: PathBuf,
+        /// what cannot be done with it
+        why: &'static str,
+    },
+    /// the user stopped it
+    #[error("Interrupted")]
+    Interrupted,
     /// numbers that nobody measured
     #[error("The numbers of `{path}` were not measured: the file itself says so")]
     MadeUp {
@@ -122,6 +133,8 @@ impl Hint for Error {
                     .to_owned()
             }
             Self::Damaged { .. } => "Make the file again; it may be cut short".to_owned(),
+            Self::Single { .. } => "Name it alone, or beside a second one for `compare`".to_owned(),
+            Self::Interrupted => return None,
             Self::Several { path, names } | Self::NoSuch { path, names, .. } => {
                 let first = names.first().map_or("NAME", String::as_str);
                 format!("Pick one behind `#`: `{}#{first}`", path.display())
@@ -129,6 +142,16 @@ impl Hint for Error {
             Self::MadeUp { .. } => "Profile the program itself: `delegate-doctor profile PROGRAM.pte`".to_owned(),
         })
     }
+}
+
+/// Names in words, not all of very many.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut shown: Vec<String> = names.iter().take(SHOWN).map(|name| name.chars().take(80).collect()).collect();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown.join(", ")
 }
 
 /// The path and the name behind `#`, unless a file has that very name.
@@ -165,15 +188,22 @@ pub fn read(given: &str, reading: &Reading) -> Result<Recording, Error> {
         }
         let original = path.join(ORIGINAL);
         if original.is_file() {
+            if pick.is_some() {
+                return Err(Error::Single { path, why: "there is nothing to pick in it" });
+            }
             return traced_run(&path, &original, reading).map(|found| found.named(given));
         }
         let why = "it is a folder without a profile, a trace or a manifest".to_owned();
         return Err(Error::Unknown { path, why });
     }
     let bytes = bytes_of(&path)?;
+    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    if pick.is_some() && !is_json {
+        return Err(Error::Single { path, why: "there is nothing to pick in it" });
+    }
     let found = if bytes.get(8..12) == Some(b"ED00") {
         traced(&path, reading)?
-    } else if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+    } else if is_json {
         kit::json(&path, &bytes, pick, reading)?
     } else if let Some(found) = tables::read(&path, &bytes, reading)? {
         found
@@ -194,7 +224,7 @@ pub fn read(given: &str, reading: &Reading) -> Result<Recording, Error> {
 pub fn pair(given: &str, reading: &Reading) -> Result<[Recording; 2], Error> {
     let (path, _) = picked(given);
     let original = path.join(ORIGINAL);
-    if path.is_dir() && original.is_file() {
+    if path.is_dir() && original.is_file() && !path.join(PROFILE).is_file() {
         let repaired = repaired_trace(&path).ok_or_else(|| Error::Unknown {
             path: path.clone(),
             why: "it is a run without an accepted repair, and there is nothing to compare its program with".to_owned(),
@@ -213,10 +243,7 @@ pub fn pair(given: &str, reading: &Reading) -> Result<[Recording; 2], Error> {
         [before, after] => {
             Ok([read(&format!("{given}#{before}"), reading)?, read(&format!("{given}#{after}"), reading)?])
         }
-        [_] => {
-            let why = "it holds one profile, and there is nothing to compare it with".to_owned();
-            Err(Error::Unknown { path, why })
-        }
+        [_] => Err(Error::Single { path, why: "there is nothing to compare it with" }),
         _ => Err(Error::Several { path, names }),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::{Error, Reading, Recording, of_trace};
+use crate::interrupt;
 use crate::profile::{Event, RunTrace, Trace};
 
 /// Name of a run's whole time.
@@ -91,6 +92,9 @@ pub(super) fn read(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Optio
         let record = record.map_err(|error| damaged(error.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         count += 1;
+        if count.is_multiple_of(1 << 14) && interrupt::requested() {
+            return Err(Error::Interrupted);
+        }
         if count > MOST_ROWS {
             return Err(damaged(format!("it has more than {MOST_ROWS} rows")));
         }
@@ -115,6 +119,9 @@ pub(super) fn read(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Optio
 }
 
 fn row(columns: &Columns, record: &csv::StringRecord) -> Result<(u64, Option<Row>), String> {
+    if record.len() <= columns.name.max(columns.time.0) {
+        return Err(format!("it has {} columns, and the header more", record.len()));
+    }
     let field = |at: usize| record.get(at).map(str::trim).unwrap_or_default();
     let name = field(columns.name);
     let number = |at: usize, what: &str| -> Result<f64, String> {

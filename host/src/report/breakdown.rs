@@ -51,6 +51,9 @@ pub struct ProfileDocument {
     /// module of the user's model that each instruction comes from; empty when that is not known
     #[serde(default)]
     pub modules: Vec<InstructionModule>,
+    /// what it ran on: `float32 1×3×224×224`; empty when that is not known
+    #[serde(default)]
+    pub inputs: Vec<String>,
     /// what limits these figures
     #[serde(default)]
     pub notes: Vec<String>,
@@ -129,6 +132,7 @@ impl ProfileDocument {
             breakdown,
             reasons: Vec::new(),
             modules: Vec::new(),
+            inputs: Vec::new(),
             notes: Vec::new(),
             insights: Vec::new(),
             projection: None,
@@ -162,7 +166,7 @@ impl ProfileDocument {
         for total in &breakdown.categories {
             page.line(2, &[(PLAIN, &category_line(total))]);
         }
-        for (what, time) in self.lines() {
+        for (what, time) in self.lines().into_iter().filter(|(_, time)| figures::number(time).is_finite()) {
             page.line(2, &[(FAINT, &format!("{what:<16}{:>10}", Figure::of(time).value))]);
         }
         page.gap();
@@ -174,7 +178,11 @@ impl ProfileDocument {
         self.projected(&mut page);
         if !breakdown.unknown.is_empty() {
             page.gap();
-            page.paragraph(0, WARN, &format!("In no table of categories: {}", breakdown.unknown.join(", ")));
+            page.paragraph(
+                0,
+                WARN,
+                &format!("In no table of categories: {}", super::notable::named(&breakdown.unknown)),
+            );
         }
         page.finish()
     }
@@ -205,8 +213,10 @@ impl ProfileDocument {
             let delegation = Figure::of(&breakdown.delegation).with_interval();
             page.line(0, &[(PLAIN, &format!("In delegates    {delegation}"))]);
         }
-        let layout = Figure::of(&breakdown.layout_conversion).value;
-        page.line(0, &[(PLAIN, &format!("Layout, copies  {layout}"))]);
+        if figures::number(&breakdown.layout_conversion).is_finite() {
+            let layout = Figure::of(&breakdown.layout_conversion).value;
+            page.line(0, &[(PLAIN, &format!("Layout, copies  {layout}"))]);
+        }
         if let Some(bytes) = self.program_bytes {
             let memory = self.peak_memory.as_ref().map(|memory| format!(", peak memory {}", Figure::of(memory).value));
             #[expect(clippy::cast_precision_loss, reason = "sizes of files are far below 2^53")]
@@ -309,7 +319,7 @@ impl ProfileDocument {
         for row in &self.breakdown.rows {
             let (low, high) = ends(&row.time);
             writer.write_record([
-                row.name.as_str(),
+                cell(&row.name).as_str(),
                 if row.delegated { "true" } else { "false" },
                 row.category.map_or("", Category::name),
                 &row.instruction.to_string(),
@@ -323,16 +333,32 @@ impl ProfileDocument {
                 &runs,
             ])?;
         }
+        // Totals that have no kernels stand for them.
+        for total in self.breakdown.categories.iter().filter(|_| self.breakdown.rows.is_empty()) {
+            let name = total.category.map_or("not known", Category::name);
+            let time = figures::number(&total.time).to_string();
+            let share = figures::number(&total.share).to_string();
+            let all = format!("(all of {name})");
+            let target = self.target.name.as_str();
+            writer.write_record([&all, "", name, "", "", &time, "", "", &share, "MEASURED", target, &runs])?;
+        }
         for (name, time) in [
             ("(in delegates, not explained by their kernels)", &self.breakdown.unexplained_in_delegates),
             ("(between instructions)", &self.breakdown.between_instructions),
         ] {
-            let time = figures::number(time).to_string();
+            let time = figures::number(time);
+            let time = if time.is_finite() { time.to_string() } else { String::new() };
             let target = self.target.name.as_str();
             writer.write_record([name, "", "", "", "", &time, "", "", "", "MEASURED", target, &runs])?;
         }
         writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
     }
+}
+
+/// A name that no spreadsheet takes for a formula and no terminal for a command.
+pub fn cell(name: &str) -> String {
+    let shown = super::visible::line(name);
+    if name.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{shown}") } else { shown.into_owned() }
 }
 
 fn ends(evidence: &Evidence) -> (String, String) {

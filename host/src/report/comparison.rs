@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::breakdown::ProfileDocument;
+use super::breakdown::{ProfileDocument, cell};
 use super::figures::{self, Figure};
 use super::layout::{FAINT, GOOD, HEADING, PLAIN, Page, WARN};
 use super::model::Comparison;
 use crate::evidence::{Evidence, Interval, Measured, TargetLabel};
 use crate::profile::breakdown::Breakdown;
 use crate::profile::category::Category;
+use crate::profile::etdump;
 
 /// Name of the JSON form.
 pub const SCHEMA: &str = "delegate-doctor/comparison";
@@ -37,6 +38,9 @@ pub struct ComparisonDocument {
     pub before: ComparedSide,
     /// the second profile
     pub after: ComparedSide,
+    /// what limits the comparison
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// why times are not compared; none when they are
     pub times_not_compared: Option<String>,
     /// the whole method
@@ -51,6 +55,17 @@ pub struct ComparisonDocument {
     pub top: [Option<String>; 2],
     /// categories that take a larger share than before, with both shares
     pub grew: Vec<Grown>,
+}
+
+/// When the two sides were traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moments {
+    /// one after the other, again and again
+    InTurns,
+    /// at different times, in one file that knows they belong together
+    Together,
+    /// at different times
+    Apart,
 }
 
 /// One of the two.
@@ -84,7 +99,8 @@ pub struct Change {
     /// before over after, more than 1 when it became faster; its interval holds the true ratio whenever both times
     /// lie in theirs; unit `ratio`
     pub ratio: Option<Evidence>,
-    /// the intervals of the two times do not meet; none where there are no intervals
+    /// false: the intervals of the two times meet, or lie within what the clock can tell; true: they do not, and
+    /// both sides ran in turns; none where that cannot be known
     pub significant: Option<bool>,
     /// of the method's time, on both sides; unit `share`
     pub shares: [Option<Evidence>; 2],
@@ -141,9 +157,18 @@ impl<'a> Time<'a> {
 
 impl ComparisonDocument {
     /// What lies between two profiles.
-    pub fn of(before: &ProfileDocument, after: &ProfileDocument) -> Self {
-        let times_not_compared = why_not_compared(before, after);
-        let comparing = Comparing { before, after, times: times_not_compared.is_none() };
+    pub fn of(before: &ProfileDocument, after: &ProfileDocument, moments: Moments) -> Self {
+        let times_not_compared = why_not_compared(before, after, moments);
+        let mut notes: Vec<String> = before.notes.iter().chain(&after.notes).cloned().collect();
+        notes.dedup();
+        if moments != Moments::InTurns && times_not_compared.is_none() {
+            notes.push(
+                "The two sides were traced at different times: whatever else changed on the machine in between is in \
+                 the differences too"
+                    .to_owned(),
+            );
+        }
+        let comparing = Comparing { before, after, times: times_not_compared.is_none(), moments };
         let [old, new] = [&before.breakdown, &after.breakdown];
         let untraced = match (&before.untraced, &after.untraced) {
             (Some(a), Some(b)) => Some(comparing.change(Some(Time::of(a, None)), Some(Time::of(b, None)))),
@@ -164,6 +189,7 @@ impl ComparisonDocument {
             families: comparing.families(),
             top: [old, new].map(|side| side.bottlenecks.first().map(|top| top.family.clone())),
             grew,
+            notes,
             times_not_compared,
         }
     }
@@ -218,6 +244,9 @@ impl ComparisonDocument {
         if let Some(why) = &self.times_not_compared {
             page.paragraph(0, WARN, why);
             page.gap();
+        }
+        for note in &self.notes {
+            page.paragraph(0, FAINT, note);
         }
         page.line(0, &[(PLAIN, &format!("Method          {}", self.method.line()))]);
         if let Some(untraced) = &self.untraced {
@@ -276,8 +305,10 @@ impl ComparisonDocument {
             "after_kernels",
         ])?;
         let mut row = |kind: &str, name: &str, delegated: &str, change: &Change, kernels: Option<[u64; 2]>| {
-            let number =
-                |it: &Option<Evidence>| it.as_ref().map_or_else(String::new, |it| figures::number(it).to_string());
+            let number = |it: &Option<Evidence>| {
+                let number = it.as_ref().map(figures::number).filter(|number| number.is_finite());
+                number.map_or_else(String::new, |number| number.to_string())
+            };
             let ratio = change.ratio.as_ref().and_then(figures::interval);
             let [low, high] = [ratio.map(|it| it.low), ratio.map(|it| it.high)]
                 .map(|end| end.map_or_else(String::new, |end| end.to_string()));
@@ -308,7 +339,7 @@ impl ComparisonDocument {
         }
         for it in &self.families {
             let delegated = if it.delegated { "true" } else { "false" };
-            row("family", &it.family, delegated, &it.change, Some(it.kernels))?;
+            row("family", &cell(&it.family), delegated, &it.change, Some(it.kernels))?;
         }
         writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
     }
@@ -335,10 +366,25 @@ impl FamilyChange {
 }
 
 /// The clock of an emulated CPU means nothing, and times of two places cannot be divided by each other.
-fn why_not_compared(before: &ProfileDocument, after: &ProfileDocument) -> Option<String> {
+fn why_not_compared(before: &ProfileDocument, after: &ProfileDocument, moments: Moments) -> Option<String> {
     let [old, new] = [&before.target, &after.target];
     if [old, new].iter().any(|target| target.kind == "qemu") {
         return Some("Emulated: which kernels ran is compared, and times are not, since they say nothing about the speed of an Arm CPU".to_owned());
+    }
+    let nameless = |target: &TargetLabel| target.kind == "recorded" && target.name == etdump::NAMELESS;
+    if moments == Moments::Apart && nameless(old) && nameless(new) {
+        return Some(
+            "Nobody says whether both were recorded on the same device: times are not divided by each other; name the \
+             device with `--recorded-on`"
+                .to_owned(),
+        );
+    }
+    if !before.inputs.is_empty() && !after.inputs.is_empty() && before.inputs != after.inputs {
+        return Some(format!(
+            "They ran on different inputs ({}; {}): times are not divided by each other",
+            before.inputs.join(", "),
+            after.inputs.join(", ")
+        ));
     }
     let of = |side: &ProfileDocument| (side.target.name.clone(), side.target.architecture.clone(), side.threads);
     if of(before) != of(after) {
@@ -382,7 +428,13 @@ struct Comparing<'a> {
     before: &'a ProfileDocument,
     after: &'a ProfileDocument,
     times: bool,
+    moments: Moments,
 }
+
+/// Least coverage of an interval that says anything.
+const SURE: f64 = 0.5;
+/// XNNPACK's clock ticks once a µs; ms.
+const TICK: f64 = 1e-3;
 
 impl Comparing<'_> {
     fn change(&self, before: Option<Time<'_>>, after: Option<Time<'_>>) -> Change {
@@ -396,7 +448,8 @@ impl Comparing<'_> {
                 interval,
             })
         };
-        let intervals = both.and_then(|(a, b)| a.interval.zip(b.interval));
+        let sure = |interval: &&Interval| interval.confidence >= SURE;
+        let intervals = both.and_then(|(a, b)| a.interval.filter(sure).zip(b.interval.filter(sure)));
         let ratio = both.and_then(|(a, b)| {
             let (old, new) = (figures::number(a.time), figures::number(b.time));
             let interval = intervals.filter(|(_, new)| new.low > 0.0).map(|(old, new)| Interval {
@@ -404,7 +457,7 @@ impl Comparing<'_> {
                 high: old.high / new.low,
                 confidence: (old.confidence + new.confidence - 1.0).max(0.0),
             });
-            (new > 0.0).then(|| figure(old / new, "ratio", interval))
+            (old > 0.0 && new > 0.0).then(|| figure(old / new, "ratio", interval))
         });
         let time = |side: Option<Time<'_>>| side.map(|side| side.time.clone());
         let share = |side: Option<Time<'_>>| side.and_then(|side| side.share.cloned());
@@ -413,7 +466,10 @@ impl Comparing<'_> {
             after: time(after),
             delta: both.map(|(a, b)| figure(figures::number(b.time) - figures::number(a.time), "ms", None)),
             ratio,
-            significant: intervals.map(|(a, b)| a.low > b.high || b.low > a.high),
+            significant: intervals.and_then(|(a, b)| {
+                let apart = (a.low - b.high).max(b.low - a.high) > TICK;
+                (!apart).then_some(false).or((self.moments == Moments::InTurns).then_some(true))
+            }),
             shares: [share(before), share(after)],
         }
     }

@@ -258,7 +258,7 @@ fn significant(value: f64) -> String {
 
 fn not_finite(value: f64) -> String {
     if value.is_nan() {
-        "not a number"
+        "not known"
     } else if value > 0.0 {
         "infinity"
     } else {
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!([0.3, 1.966, 17.01, 224.06].map(ratio), ["0.30×", "1.97×", "17.0×", "224×"]);
         assert_eq!([12.0, 1_500.0, 95_312_000.0, 999_999.0].map(bytes), ["12 bytes", "1.50 kB", "95.3 MB", "1.00 MB"]);
         assert_eq!([0.0, 4.7e-4, 0.22, 1.2e15].map(plain), ["0", "4.7e-4", "0.220", "1.2e15"]);
-        assert_eq!([f64::INFINITY, f64::NAN].map(|x| value(x, "ms")), ["infinity", "not a number"]);
+        assert_eq!([f64::INFINITY, f64::NAN].map(|x| value(x, "ms")), ["infinity", "not known"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 

@@ -66,28 +66,33 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let mut word = word.to_owned();
-        if !line.is_empty() && width(&line) + 1 + width(&word) > columns {
+        let mut word = word;
+        let mut room = width(word);
+        if !line.is_empty() && width(&line) + 1 + room > columns {
             lines.push(std::mem::take(&mut line));
         }
-        while width(&word) > columns {
-            let mut head = String::new();
-            for character in word.chars() {
-                if width(&head) + character.width().unwrap_or(0) > columns {
+        while room > columns {
+            let (mut taken, mut end) = (0, word.len());
+            for (at, character) in word.char_indices() {
+                let wide = character.width().unwrap_or(0);
+                if taken + wide > columns {
+                    end = at;
                     break;
                 }
-                head.push(character);
+                taken += wide;
             }
-            if head.is_empty() {
+            let (head, tail) = word.split_at(end);
+            if head.is_empty() || tail.is_empty() {
                 break;
             }
-            word = word.split_off(head.len());
-            lines.push(head);
+            lines.push(head.to_owned());
+            word = tail;
+            room -= taken;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(&word);
+        line.push_str(word);
     }
     if !line.is_empty() || lines.is_empty() {
         lines.push(line);

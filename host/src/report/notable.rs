@@ -6,6 +6,7 @@
 
 use super::breakdown::{FallbackReason, ProfileDocument, ProfileInsight};
 use super::figures::{self, milliseconds, percent, ratio};
+use super::layout;
 use crate::insight::explain;
 use crate::profile::category::Category;
 
@@ -101,7 +102,7 @@ fn fallbacks(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
         "Kernels outside of delegates take {} ({}) of the time; `{}` alone takes {}",
         percent(share),
         milliseconds(total),
-        worst.family,
+        layout::cut(&worst.family, 80),
         percent(worst_share)
     );
     let reason: Option<&FallbackReason> =
@@ -202,10 +203,20 @@ fn unknown(document: &ProfileDocument, numbers: &Numbers) -> Weighed {
         let text = format!(
             "{} of the time is in kernels of no known category: {}",
             percent(share),
-            document.breakdown.unknown.join(", ")
+            named(&document.breakdown.unknown)
         );
         (share / 10.0, insight("unknown-kernels", text, None))
     })
+}
+
+/// Names in words, not all of very many.
+pub(super) fn named(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut shown: Vec<String> = names.iter().take(SHOWN).map(|name| layout::cut(name, 80)).collect();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown.join(", ")
 }
 
 fn matrix_bound(document: &ProfileDocument, numbers: &Numbers) -> Weighed {

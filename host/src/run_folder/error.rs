@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::VERSION;
+use super::{RunRecord, VERSION};
 use crate::hint::Hint;
 use crate::shell;
 
@@ -78,6 +78,9 @@ impl Hint for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NotEmpty(_) => Some("Give an empty or new folder with `--out`".to_owned()),
+            Self::Occupied(path) if !RunRecord::read(path).is_some_and(|record| record.can_be_resumed()) => {
+                Some("Give another folder with `--out`, or remove this one".to_owned())
+            }
             Self::Occupied(path) => {
                 let flag = shell::line([format!("--resume={}", path.display())]);
                 Some(format!("Go on with it by `{flag}`, or give another folder with `--out`"))

@@ -1,13 +1,14 @@
 use super::super::page_checks;
 use super::super::profile_page::samples;
 use super::*;
+use crate::report::comparison::Moments;
 
 fn documents() -> Vec<(String, ComparisonDocument)> {
     let samples = samples::all();
     let mut found = Vec::new();
     for (before, old, _) in &samples {
         for (after, new, _) in &samples {
-            found.push((format!("{before}-{after}"), ComparisonDocument::of(old, new)));
+            found.push((format!("{before}-{after}"), ComparisonDocument::of(old, new, Moments::InTurns)));
         }
     }
     found
@@ -53,7 +54,7 @@ fn the_answer_is_in_the_headline() {
 #[test]
 fn both_bars_have_one_scale() {
     let samples = samples::all();
-    let document = ComparisonDocument::of(&samples[0].1, &samples[1].1);
+    let document = ComparisonDocument::of(&samples[0].1, &samples[1].1, Moments::InTurns);
     let widths = bars(&document, true).into_iter().map(|bar| bar.parts.iter().map(|part| part.width).sum::<f64>());
     let widths: Vec<f64> = widths.collect();
     assert!((widths[0] - 100.0).abs() < 1e-6 && widths[1] < 70.0, "{widths:?}");
