@@ -34,7 +34,7 @@ fn every_page_is_whole_and_loads_nothing() {
         page_checks::ids_fit(&name, &page);
         page_checks::tables_are_described(&name, &page);
         let read: ComparisonDocument = serde_json::from_str(page_checks::data(&page)).expect(&name);
-        assert_eq!(read, document, "{name}");
+        assert_eq!(as_json(&read), as_json(&document), "{name}");
     }
 }
 
@@ -58,4 +58,9 @@ fn both_bars_have_one_scale() {
     let widths = bars(&document, true).into_iter().map(|bar| bar.parts.iter().map(|part| part.width).sum::<f64>());
     let widths: Vec<f64> = widths.collect();
     assert!((widths[0] - 100.0).abs() < 1e-6 && widths[1] < 70.0, "{widths:?}");
+}
+
+/// What is not known is not equal to itself; its JSON is.
+fn as_json(document: &impl serde::Serialize) -> String {
+    serde_json::to_string(document).expect("JSON")
 }

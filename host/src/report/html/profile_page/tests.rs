@@ -31,7 +31,7 @@ fn the_committed_samples_are_these() {
             crate::files::write_json(&path, &document).expect("fixture");
         }
         let kept: ProfileDocument = serde_json::from_slice(&fs_err::read(&path).expect("fixture")).expect("JSON");
-        assert_eq!(kept, document, "{name}: run the tests with {UPDATE}=1 and review it");
+        assert_eq!(as_json(&kept), as_json(&document), "{name}: run the tests with {UPDATE}=1 and review it");
     }
 }
 
@@ -58,7 +58,7 @@ fn the_data_can_be_read_back() {
     for (name, document, spans) in samples::all() {
         let page = render_profile(&document, Some(&spans)).expect(name);
         let read: ProfileDocument = serde_json::from_str(page_checks::data(&page)).expect(name);
-        assert_eq!(read, document, "{name}");
+        assert_eq!(as_json(&read), as_json(&document), "{name}");
     }
 }
 
@@ -106,4 +106,9 @@ fn times_that_make_no_sense_are_not_drawn() {
     assert!(draw(&[span(3.0, 0.0)]).is_none());
     assert!(draw(&[span(f64::NAN, 1.0), span(0.0, f64::INFINITY)]).is_none());
     assert!(draw(&[span(0.0, f64::MAX), span(f64::MAX, f64::MAX)]).is_none());
+}
+
+/// What is not known is not equal to itself; its JSON is.
+fn as_json(document: &impl serde::Serialize) -> String {
+    serde_json::to_string(document).expect("JSON")
 }
