@@ -164,6 +164,32 @@ fn a_model_is_profiled_with_the_reason_of_every_fallback() {
     assert!(serde_json::from_str::<Value>(&run).expect("JSON")["traceEvents"].is_array());
 }
 
+/// ExecuTorch's own Inspector names the operators of a trace with the record that `profile` keeps beside it.
+#[test]
+fn the_inspector_reads_the_record_beside_the_trace() {
+    let sandbox = Sandbox::new();
+    let model = workspace().join("tests/fixtures/models/softmax_over_channels.py");
+    let mut command = sandbox.command(["profile", "--etrecord", "--out", "run"]);
+    command.arg(&model).arg("--python").arg(&python().python);
+    command.env("DELEGATE_DOCTOR_HOME", workspace().join("target/test-home"));
+    Ran::of(command).good();
+    let script = "from executorch.devtools import Inspector\n\
+        rows = Inspector(etdump_path='run/original/trace.etdp', etrecord='run/original/etrecord.bin').to_dataframe()\n\
+        found = rows[rows.event_name == 'native_call__softmax.out'].op_types.iloc[0]\n\
+        print('operators', found)";
+    let asked = std::process::Command::new(&python().python)
+        .args(["-c", script])
+        .current_dir(sandbox.work())
+        .output()
+        .expect("python");
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(said.contains("operators ['aten._softmax.default']"), "{said}{}", String::from_utf8_lossy(&asked.stderr));
+    let mut command = sandbox.command(["profile", "--etrecord", "run/original/program.pte"]);
+    command.env("DELEGATE_DOCTOR_HOME", workspace().join("target/test-home"));
+    let ran = Ran::of(command);
+    assert!(ran.stderr.contains("is lowered already") && ran.stderr.contains("hint: "), "{}", ran.stderr);
+}
+
 /// The page holds what real traces named; what the tables of categories say today must still be that.
 #[test]
 fn every_kernel_that_was_seen_has_the_category_of_the_page() {

@@ -425,6 +425,12 @@ pub enum Error {
         /// what the program declares
         kind: String,
     },
+    /// a record of a lowering that was made elsewhere
+    #[error("An ETRecord is made while a model is lowered, and `{program}` is lowered already")]
+    NoRecord {
+        /// the `.pte`
+        program: PathBuf,
+    },
     /// a patch that does not apply
     #[error(transparent)]
     Patch(#[from] graph::PatchError),
@@ -487,6 +493,7 @@ impl Hint for Error {
                 Some(close) => format!("Did you mean `{close}`? `delegate-doctor rules list` shows all rules"),
                 None => format!("Rules are {}", known.join(", ")),
             }),
+            Self::NoRecord { .. } => Some("Profile the model that it was made from with `--etrecord`".to_owned()),
             Self::Input { .. } => Some(
                 "Profile the model that it was made from, or trace it in your app and give the trace with `--etdump`"
                     .to_owned(),

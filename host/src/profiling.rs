@@ -20,14 +20,17 @@ use crate::progress::Progress;
 use crate::report::assemble;
 use crate::report::breakdown::ProfileDocument;
 use crate::report::comparison::{ComparisonDocument, Moments};
-use crate::report::figures::counted;
+use crate::report::figures::{self, counted};
 use crate::settings::OptimizeSettings;
 use crate::target::RunRequest;
 use crate::torch::protocol::{Lowered, TensorFile};
-use crate::workbench::Workbench;
+use crate::workbench::{LOWER_LIMIT, Workbench};
 
 /// Longest wait for a program to be loaded and described.
 const DESCRIBE_LIMIT: Duration = Duration::from_secs(300);
+
+/// Name of an ETRecord beside the program and its trace.
+const ETRECORD: &str = "etrecord.bin";
 
 /// How often each of two programs is traced.
 const TURNS: u32 = 3;
@@ -70,6 +73,29 @@ struct Subject<'a> {
 /// When there is no such model, it cannot be lowered or run, the surroundings are broken, or the user stops it.
 pub fn profile(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Profiled, Box<Stopped>> {
     pipeline::leaving_what_was_begun(settings, |place| Ok(subject(settings, progress, place)?.profiled))
+}
+
+/// The same for a model, with an ETRecord in the run folder, so that ExecuTorch's Inspector can name the operators
+/// of the trace.
+///
+/// # Errors
+/// As [`profile`], and for a program that is lowered already.
+pub fn profile_with_record(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Profiled, Box<Stopped>> {
+    pipeline::leaving_what_was_begun(settings, |place| {
+        if Model::parse_or_lowered(&settings.model)?.is_lowered() {
+            return Err(Error::NoRecord { program: PathBuf::from(&settings.model) });
+        }
+        let subject = subject(settings, progress, place)?;
+        let bench = &subject.bench;
+        let step = progress.step("Writing an ETRecord");
+        let folder = bench.folder.folder("original")?;
+        let (program, record) = (folder.join("program.pt2"), folder.join(ETRECORD));
+        let write = || bench.workers.with(|worker| worker.etrecord(&program, &record, LOWER_LIMIT));
+        #[expect(clippy::cast_precision_loss, reason = "sizes of files are far below 2^53")]
+        let bytes = figures::bytes(bench.clock.child(write)? as f64);
+        step.done(&format!("Wrote an ETRecord, {bytes}: `{}`", record.display()));
+        Ok(subject.profiled)
+    })
 }
 
 /// Profiles two programs, and measures them alternately where both run on the same target with the same inputs.

@@ -74,7 +74,8 @@ fn profile_page() -> String {
          which needs neither Python nor a target. `delegate-doctor compare A B` puts two of them side by side. \
          `--format json` and `--format csv` have all kernels, `--format chrome` is a timeline for \
          [Perfetto](https://ui.perfetto.dev), `--format html` is one page for a browser. A run folder keeps them as \
-         `profile.json`, `timeline.json` and `profile.html`.\n\n\
+         `profile.json`, `timeline.json` and `profile.html`; with `--etrecord` also `original/etrecord.bin`, with which \
+         ExecuTorch's Inspector names the operators of `original/trace.etdp`.\n\n\
          - Times are medians over the traced runs, with the interval of the median at 95 % or at what so few runs can \
          give. Shares are of the method's own time.\n\
          - Two lines belong to no kernel: time in delegate calls that the delegate's own events do not explain (the \

@@ -36,7 +36,7 @@ def lower(params: dict, report: Callable[[str], None]) -> dict:
             lowered = edge.to_executorch()
             payload = lowered.buffer
         except BaseException as error:  # noqa: BLE001 - many kinds of exceptions, some bare
-            raise _failed(error) from None
+            raise failed(error) from None
     account = _account(lowered, instructions, partitioner.seen, origin)
     tensors.write_file(out, payload)
     return {
@@ -295,7 +295,7 @@ def _by_debug_handle(lowered: Any) -> dict[int, Any]:
     return found
 
 
-def _failed(error: BaseException) -> WorkerError:
+def failed(error: BaseException) -> WorkerError:
     trouble = surroundings(error)
     if trouble is not None:
         return trouble

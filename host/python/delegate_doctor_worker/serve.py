@@ -154,6 +154,11 @@ class Worker:
 
         return lowering.lower(params, report)
 
+    def answer_etrecord(self, params: dict, report: Callable[[str], None]) -> dict:
+        from . import etrecord
+
+        return etrecord.write(params, report)
+
     def answer_run(self, params: dict, report: Callable[[str], None]) -> dict:
         from . import running
 

@@ -43,6 +43,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HARDWARE")]
     project: Option<Hardware>,
 
+    /// Keep an ETRecord of the model beside its trace, for ExecuTorch's Inspector
+    #[arg(long, help_heading = "Run", conflicts_with = "etdump")]
+    etrecord: bool,
     /// Run folder, new or empty [default: delegate-doctor-runs/NAME-profile-N with the next free number]
     #[arg(long, value_name = "DIR", help_heading = "Run", conflicts_with = "etdump")]
     out: Option<PathBuf>,
@@ -171,6 +174,7 @@ fn refuse_run_options(arguments: &Arguments) -> Result<(), Failure> {
     let given = [
         ("--out", arguments.out.is_some()),
         ("--no-cache", arguments.no_cache),
+        ("--etrecord", arguments.etrecord),
         ("--target", target.target.is_some()),
         ("--runner", target.runner.is_some()),
         ("--threads", target.threads.is_some()),
@@ -198,7 +202,8 @@ fn made(arguments: Arguments, context: &Context) -> Result<Option<Recording>, Fa
     };
     let settings =
         OptimizeSettings::resolve(typed, context.common.clone(), &context.project)?.in_folders_named("profile");
-    let mut profiled = match profiling::profile(&settings, &context.printer.progress()) {
+    let profile = if arguments.etrecord { profiling::profile_with_record } else { profiling::profile };
+    let mut profiled = match profile(&settings, &context.printer.progress()) {
         Err(_) if interrupt::requested() => {
             context.printer.note("Interrupted");
             return Ok(None);

@@ -187,6 +187,19 @@ impl Worker {
         self.call("lower", request!({ "program": program, "out": out }), limit)
     }
 
+    /// Lowers the `.pt2` file `program` again and writes the ETRecord `out`; gives its size.
+    ///
+    /// # Errors
+    /// When ExecuTorch cannot lower the program, or the worker fails.
+    pub fn etrecord(&mut self, program: &Path, out: &Path, limit: Duration) -> Result<u64, Error> {
+        #[derive(serde::Deserialize)]
+        struct Written {
+            bytes: u64,
+        }
+        let written: Written = self.call("etrecord", request!({ "program": program, "out": out }), limit)?;
+        Ok(written.bytes)
+    }
+
     /// Runs a `.pt2` in eager mode once.
     ///
     /// # Errors

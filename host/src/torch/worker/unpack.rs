@@ -16,12 +16,13 @@ macro_rules! package {
 }
 
 /// Every file of the worker package.
-const FILES: [(&str, &[u8]); 14] = package![
+const FILES: [(&str, &[u8]); 15] = package![
     "__init__.py",
     "aliases.py",
     "calling.py",
     "checking.py",
     "errors.py",
+    "etrecord.py",
     "export.py",
     "lowering.py",
     "programs.py",
