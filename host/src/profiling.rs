@@ -79,7 +79,7 @@ pub fn profile(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<P
 /// of the trace.
 ///
 /// # Errors
-/// As [`profile`], and for a program that is lowered already.
+/// As [`profile()`], and for a program that is lowered already.
 pub fn profile_with_record(settings: &OptimizeSettings, progress: &dyn Progress) -> Result<Profiled, Box<Stopped>> {
     pipeline::leaving_what_was_begun(settings, |place| {
         if Model::parse_or_lowered(&settings.model)?.is_lowered() {
@@ -101,7 +101,7 @@ pub fn profile_with_record(settings: &OptimizeSettings, progress: &dyn Progress)
 /// Profiles two programs, and measures them alternately where both run on the same target with the same inputs.
 ///
 /// # Errors
-/// As [`profile`].
+/// As [`profile()`].
 pub fn compare(
     before: &OptimizeSettings,
     after: &OptimizeSettings,
