@@ -138,7 +138,7 @@ pub fn compare(
     })
 }
 
-/// Traces both again, one after the other and back, so that what drifts on the machine does so for both.
+/// Traces both again, one after the other and that several times, so that what drifts on the machine does so for both.
 fn in_turns<'a>(first: &mut Subject<'a>, second: &mut Subject<'a>, progress: &dyn Progress) -> Result<(), Error> {
     let step = progress.step("Tracing both in turns");
     let mut sides = [(first, Trace::default(), 1.0), (second, Trace::default(), 1.0)];
